@@ -1,0 +1,88 @@
+"""From pairs of id lists to tensors: padding, shifting, and an endless stream of batches."""
+
+import random
+from dataclasses import dataclass
+
+import torch
+
+from heed.text import PAD
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Sentences of one training step, each row padded with PAD to the longest one.
+
+    source: (b, n_source)
+    target: (b, n_target), BOS … EOS
+    """
+
+    source: torch.Tensor
+    target: torch.Tensor
+
+    @property
+    def target_in(self):
+        """What the decoder reads: the target without its last column, (b, n_target - 1)."""
+        return self.target[:, :-1]
+
+    @property
+    def target_out(self):
+        """What the decoder must say: the target without BOS, (b, n_target - 1)."""
+        return self.target[:, 1:]
+
+    @property
+    def source_mask(self):
+        """True at real source tokens, (b, n_source)."""
+        return self.source != PAD
+
+    @property
+    def target_mask(self):
+        """True where `target_out` is a real token, (b, n_target - 1): the predictions that count."""
+        return self.target_out != PAD
+
+    @property
+    def n_tokens(self):
+        """How many tokens are to be predicted: the words and EOS, without BOS and PAD."""
+        return int(self.target_mask.sum())
+
+
+def pad(sequences):
+    """Write id lists of different lengths into one rectangle, filled up with PAD.
+
+    sequences: b lists of ids; an empty list is a row of PAD
+
+    Returns a LongTensor (b, n), where n is the longest length. Raises ValueError if there is no list at all.
+    """
+    if not sequences:
+        raise ValueError("pad needs at least one sequence, got none")
+    n = max(map(len, sequences))
+    return torch.tensor([[*row, *[PAD] * (n - len(row))] for row in sequences], dtype=torch.long)
+
+
+def pad_batch(pairs):
+    """Make one Batch of pairs (source ids, target ids), in their order."""
+    sources, targets = zip(*pairs, strict=True)
+    return Batch(pad(sources), pad(targets))
+
+
+def batches(pairs, size, seed):
+    """An endless stream of batches: all pairs in a random order, then all in another order, and so on.
+
+    pairs: pairs (source ids, target ids), each target with its BOS and EOS
+    size: pairs in a batch; the last batch of a round may be smaller
+    seed: the same seed gives the same stream
+
+    Returns an iterator of Batch. Raises ValueError if there is no pair or `size` is below 1.
+    """
+    pairs = list(pairs)
+    if not pairs:
+        raise ValueError("batches needs at least one pair, got none")
+    if size < 1:
+        raise ValueError(f"a batch holds at least one pair, but {size=}")
+    return _rounds(pairs, size, random.Random(seed))
+
+
+def _rounds(pairs, size, rng):
+    while True:
+        order = rng.sample(pairs, len(pairs))
+        for start in range(0, len(order), size):
+            yield pad_batch(order[start : start + size])
