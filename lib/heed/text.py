@@ -22,7 +22,7 @@ def check_ids(ids, n, position=()):
 
     Raises ValueError with the first wrong id, its position and n.
     """
-    if isinstance(ids, (list, tuple)):
+    if isinstance(ids, (list, tuple)) and any(isinstance(i, (list, tuple, torch.Tensor)) for i in ids):
         for i, inner in enumerate(ids):
             check_ids(inner, n, (*position, i))
         return
@@ -82,7 +82,7 @@ class Characters(Vocabulary):
     """A vocabulary of characters in which no character is unknown: text in, text out.
 
     Between the four special tokens and the characters stand 256 tokens for bytes, `<0x00>` … `<0xFF>`.
-    A character that the vocabulary does not hold is written as its UTF-8 bytes; so it survives the round trip.
+    A character that the vocabulary does not hold is written as its UTF-8 bytes and survives the round trip.
 
     tokens: characters, for instance a string
     """

@@ -60,8 +60,7 @@ def pad(sequences):
 
 def pad_batch(pairs):
     """Make one Batch of pairs (source ids, target ids), in their order."""
-    sources, targets = zip(*pairs, strict=True)
-    return Batch(pad(sources), pad(targets))
+    return Batch(pad([source for source, _ in pairs]), pad([target for _, target in pairs]))
 
 
 def batches(pairs, size, seed):
