@@ -1,0 +1,343 @@
+"""Maps of weights and scores, curves and bars: numbers in, one Axes out.
+
+No picture here may lie: NaN is refused, so is a colour scale that would cut a number off; bars start at zero.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.text import Annotation
+from matplotlib.ticker import MaxNLocator
+
+from heed.plot.style import COLOURS, HATCHES, INK, LINES, MARKERS, SCORES, WEIGHTS, as_text, ink_on, written
+
+
+def heatmap(weights, rows=None, columns=None, title="", xlabel="", ylabel="", ax=None, vmax=1.0):
+    """Draw attention weights as a map: row i, column j is dark where query i looks at key j.
+
+    White is 0 and dark blue is vmax; equal steps look equal, in grey print too. Where the cells are large
+    enough, each shows its number as well.
+
+    weights: (n_q, n_k), numbers from 0 to vmax
+    rows: n_q labels, one a query (an output); 1, 2, 3 … if left out
+    columns: n_k labels, one a key (an input); 1, 2, 3 … if left out
+    vmax: what the darkest colour means
+
+    Returns the Axes.
+    Raises ValueError for another number of labels, NaN, a weight below 0 or above vmax.
+    """
+    weights = _table(weights)
+    if weights.min() < 0 or weights.max() > vmax + 1e-6:
+        raise ValueError(
+            f"weights go from {weights.min():.3g} to {weights.max():.3g}, but colours from 0 to {vmax:.3g}: "
+            "give the highest weight as vmax, or draw scores of any sign with scoremap"
+        )
+    cells = [[f"{weight:.2f}" for weight in row] for row in weights]
+    return _map(weights, cells, rows, columns, title, xlabel, ylabel, ax, WEIGHTS, (0, vmax), "weight")
+
+
+def scoremap(scores, rows=None, columns=None, title="", xlabel="", ylabel="", ax=None):
+    """Draw scores of any sign as a map: white is zero, blue is positive, brown is negative.
+
+    The scale is symmetric about zero and reaches to the largest score. A score of −∞ (masked) is a grey cell.
+
+    scores: (n_q, n_k), any numbers
+    rows: n_q labels; 1, 2, 3 … if left out
+    columns: n_k labels; 1, 2, 3 … if left out
+
+    Returns the Axes.
+    Raises ValueError for another number of labels, NaN or +∞.
+    """
+    scores = _table(scores, masked=True)
+    finite = np.abs(scores[np.isfinite(scores)])
+    top = finite.max() if finite.size and finite.max() > 0 else 1.0
+    digits = 2 if top < 10 else 1 if top < 100 else 0
+    cells = [[signed(f"{score:.{digits}f}").replace("inf", "∞") for score in row] for row in scores]
+    return _map(scores, cells, rows, columns, title, xlabel, ylabel, ax, SCORES, (-top, top), "score")
+
+
+def curves(x, series, title="", xlabel="", ylabel="", bands=None, ax=None):
+    """Draw curves over x; each has its colour, line and marker, and its name stands at its right end.
+
+    The names keep apart from each other whatever scale is set afterwards (`ax.set_yscale("log")`). Above six
+    curves, a legend beside the plot takes their place.
+
+    x: (n,) or, if the curves differ in it, a dict from name to (n,)
+    series: dict from name to (n,)
+    bands: dict from name to two (n,): the lowest and the highest value, for instance over seeds
+
+    Returns the Axes.
+    Raises ValueError if lengths differ, a number is not finite, or a band belongs to no curve.
+    """
+    bands = bands or {}
+    _known(bands, series)
+    ax = plt.subplots()[1] if ax is None else ax
+    ends = []
+    for number, (name, y) in enumerate(series.items()):
+        across = _row(x[name] if isinstance(x, dict) else x, f"x of {name!r}")
+        y = _row(y, repr(name), len(across))
+        colour, line, marker = (look[number % len(look)] for look in (list(COLOURS.values()), LINES, MARKERS))
+        every = max(1, len(y) // 8)
+        marked = (number * every // len(series), every)
+        ax.plot(across, y, color=colour, linestyle=line, marker=marker, markevery=marked, label=written(name))
+        if name in bands:
+            low, high = (_row(edge, f"the band of {name!r}", len(across)) for edge in bands[name])
+            ax.fill_between(across, low, high, color=colour, alpha=0.18, linewidth=0)
+        ends.append((written(name), (across[-1], y[-1]), as_text(colour)))
+    if len(series) > 6:
+        ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+    else:
+        group = []
+        for name, end, colour in ends:
+            group.append(EndLabel(name, end, colour, group))
+            ax.add_artist(group[-1]).set_clip_on(False)
+    if all(np.all(np.equal(np.mod(line.get_xdata(), 1), 0)) for line in ax.lines):
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return _named(ax, title, xlabel, ylabel)
+
+
+def bars(labels, series, title="", xlabel="", ylabel="", bands=None, ax=None):
+    """Draw bars that stand, each with its value above it; several series stand side by side.
+
+    labels: n names along the axis
+    series: (n,), or a dict from name to (n,)
+    bands: dict from name to two (n,), lowest and highest; two (n,) alone if the series is not a dict
+
+    Returns the Axes.
+    Raises ValueError if lengths differ or a number is not finite.
+    """
+    ax = _bars(labels, series, bands, ax, upright=True)
+    return _named(ax, title, xlabel, ylabel)
+
+
+def hbars(labels, series, title="", xlabel="", ylabel="", bands=None, ax=None):
+    """Draw bars that lie, first label on top: the form for long labels. Takes what `bars` takes."""
+    ax = _bars(labels, series, bands, ax, upright=False)
+    return _named(ax, title, xlabel, ylabel)
+
+
+class EndLabel(Annotation):
+    """The name of a curve at its right end; each time the figure is drawn, the names are moved apart."""
+
+    def __init__(self, name, end, colour, group):
+        super().__init__(
+            name, end, xytext=(9, 0), textcoords="offset points", color=colour, va="center",
+            annotation_clip=False, parse_math=False,
+        )
+        self.group = group
+
+    def update_positions(self, renderer):
+        _ = self.axes.viewLim  # limits that wait to be computed, are
+        heights = [self.axes.transData.transform(label.xy)[1] for label in self.group]
+        lines = max(label.get_text().count("\n") + 1 for label in self.group)
+        gap = renderer.points_to_pixels(self.get_fontsize() * 1.35 * lines)
+        mine = self.group.index(self)
+        shift = apart(heights, gap)[mine] - heights[mine]
+        self.xyann = (9, shift / renderer.points_to_pixels(1))
+        super().update_positions(renderer)
+
+
+def apart(places, gap):
+    """Move numbers as little as needed so that each is at least `gap` from the next; their order stays.
+
+    places: (n,)
+
+    Returns the new places (n,).
+    """
+    order = np.argsort(places, kind="stable")
+    groups = []  # [sum, count]: neighbours that touch move as one block, about the middle of what they want
+    for rank, index in enumerate(order):
+        groups.append([places[index] - rank * gap, 1])
+        while len(groups) > 1 and groups[-2][0] / groups[-2][1] > groups[-1][0] / groups[-1][1]:
+            total, count = groups.pop()
+            groups[-1][0] += total
+            groups[-1][1] += count
+    starts = np.concatenate([[total / count] * count for total, count in groups])
+    moved = np.empty(len(order))
+    moved[order] = starts + gap * np.arange(len(order))
+    return moved
+
+
+def signed(number):
+    """A number, already written, with the typographic minus sign."""
+    return number.replace("-", "\N{MINUS SIGN}")
+
+
+def significant(values):
+    """The values in writing, with the same number of decimals, enough for three figures of the largest."""
+    sizes = np.abs(values)
+    if np.all(values == np.round(values)):
+        form = ".0f"
+    elif sizes.max() < 0.1 or sizes[sizes > 0].min() < sizes.max() / 100:
+        form = ".2g"
+    else:
+        form = f".{max(0, 2 - int(np.floor(np.log10(sizes.max()))))}f"
+    return [signed(f"{value:{form}}") for value in values]
+
+
+def numbers(values):
+    """The values as a numpy array of floats; a tensor may carry gradients."""
+    return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values, dtype=float)
+
+
+def _table(values, masked=False):
+    """The values as a table of floats, or a ValueError that says why not."""
+    values = numbers(values)
+    if values.ndim != 2 or values.size == 0:
+        raise ValueError(f"a map needs a table (n_q, n_k) of one cell or more, not shape {values.shape}")
+    bad = np.argwhere(~(np.isfinite(values) | (masked & (values == -np.inf))))
+    if len(bad):
+        row, column = bad[0]
+        raise ValueError(f"{values[row, column]} in row {row}, column {column}, has no colour")
+    return values
+
+
+def _row(values, name, n=None):
+    """The values as n floats, or a ValueError that says why not."""
+    values = numbers(values)
+    if values.ndim != 1 or values.size == 0 or n not in (None, len(values)):
+        wanted = "one number or more" if n is None else f"{n} numbers"
+        raise ValueError(f"{name} needs {wanted} in a row, but the shape is {values.shape}")
+    if not np.isfinite(values).all():
+        where = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise ValueError(f"{name} has {values[where]} at index {where}, which cannot be drawn")
+    return values
+
+
+def _known(bands, series):
+    if not series:
+        raise ValueError("there is nothing to draw: the dict of series is empty")
+    for name in bands:
+        if name not in series:
+            raise ValueError(f"the band {name!r} belongs to none of the series {list(series)}")
+
+
+def _labels(labels, n, what):
+    """n labels as they are drawn; 1, 2, 3 … if there are none."""
+    labels = [str(label) for label in (range(1, n + 1) if labels is None else labels)]
+    if len(labels) != n:
+        raise ValueError(f"{n} {what} need {n} labels, but there are {len(labels)}: {labels[:6]}")
+    return [written(label) for label in labels]
+
+
+def _named(ax, title, xlabel, ylabel):
+    ax.set_title(written(title))
+    ax.set_xlabel(written(xlabel))
+    ax.set_ylabel(written(ylabel))
+    return ax
+
+
+def _inches(figure, texts, size):
+    """The width of the widest text and the height of the highest, in inches."""
+    drawn = [figure.text(0, 0, text, fontsize=size, parse_math=False) for text in texts]
+    boxes = [text.get_window_extent() for text in drawn]
+    for text in drawn:
+        text.remove()
+    return max(box.width for box in boxes) / figure.dpi, max(box.height for box in boxes) / figure.dpi
+
+
+def _map(values, cells, rows, columns, title, xlabel, ylabel, ax, colours, limits, meaning):
+    n_rows, n_columns = values.shape
+    rows, columns = _labels(rows, n_rows, "rows"), _labels(columns, n_columns, "columns")
+    new = ax is None
+    figure, ax = plt.subplots() if new else (ax.figure, ax)
+    widest, _ = _inches(figure, rows, 9)
+    longest, line = _inches(figure, columns, 9)
+    if new:  # cells as large as a page of 6.9 x 7.5 inches allows
+        side = min((5.6 - widest) / n_columns, (6.4 - longest) / n_rows)
+        side = min(0.5, max(0.17, side))
+    else:
+        figure.draw_without_rendering()
+        box = ax.get_window_extent()
+        side = min(box.width / n_columns, box.height / n_rows) / figure.dpi
+    size = min(9, max(5, 72 * side * 0.72))
+    longest, line = longest * size / 9, line * size / 9
+    turn = 0 if longest < 0.8 * side else 45 if 0.7 * side > 1.05 * line else 90
+    low, high = limits
+    image = ax.imshow(values, cmap=colours, vmin=low, vmax=high, aspect="equal", interpolation="nearest")
+    ax.grid(False)
+    ax.spines[:].set_visible(True)
+    ax.spines[:].set_linewidth(0.6)
+    ax.set_xticks(np.arange(n_columns + 1) - 0.5, minor=True)
+    ax.set_yticks(np.arange(n_rows + 1) - 0.5, minor=True)
+    ax.grid(which="minor", color="#CCCCCC", linewidth=0.4)
+    ax.tick_params(which="minor", length=0)
+    ax.xaxis.tick_top()
+    ax.xaxis.set_label_position("top")
+    ax.tick_params(which="major", length=0, pad=4)
+    ax.set_yticks(range(n_rows), rows, fontsize=size, parse_math=False)
+    anchor = {0: ("center", "bottom"), 45: ("left", "bottom"), 90: ("left", "center")}[turn]
+    ax.set_xticks(range(n_columns), columns, fontsize=size, parse_math=False, rotation=turn,
+                  rotation_mode="anchor", ha=anchor[0], va=anchor[1])
+    if side >= 0.36:
+        for i, j in np.ndindex(values.shape):
+            ink = ink_on(colours(image.norm(values[i, j]))) if np.isfinite(values[i, j]) else INK
+            ink = ink if cells[i][j].strip("0.\N{MINUS SIGN}") else "#999999"  # a zero steps back
+            ax.text(j, i, cells[i][j], ha="center", va="center", fontsize=min(8, 72 * side * 0.24), color=ink)
+    wide, high = side * n_columns, side * n_rows
+    if high >= 1.2:
+        place, direction = [1 + 0.12 / wide, 0, 0.13 / wide, 1], "vertical"
+    else:
+        place, direction = [0, -0.25 / high, max(1, 1.5 / wide), 0.13 / high], "horizontal"
+    bar = figure.colorbar(image, cax=ax.inset_axes(place), orientation=direction, label=meaning)
+    bar.outline.set_linewidth(0.6)
+    bar.ax.tick_params(labelsize=8)
+    if new:
+        above = longest * {0: 0, 45: 0.72, 90: 1}[turn] + line + 0.25 * bool(xlabel) + 0.35 * bool(title)
+        upright = direction == "vertical"
+        figure.set_size_inches(
+            widest * size / 9 + wide + 0.3 + 0.3 * bool(ylabel) + (0.75 if upright else 0.2),
+            high + above + 0.2 + (0 if upright else 0.85),
+        )
+    return _named(ax, title, xlabel, ylabel)
+
+
+def _bars(labels, series, bands, ax, upright):
+    if not isinstance(series, dict):
+        series, bands = {"": series}, {} if bands is None else {"": bands}
+    bands = bands or {}
+    _known(bands, series)
+    labels = list(labels)
+    labels = _labels(labels, len(labels), "bars")
+    size = (6.4, 4.0) if upright else (6.4, 1.1 + 0.38 * len(labels) * len(series) ** 0.7)
+    ax = plt.subplots(figsize=size)[1] if ax is None else ax
+    thick = 0.8 / len(series)
+    table = np.array([_row(values, repr(name), len(labels)) for name, values in series.items()])
+    texts = np.reshape(significant(table.ravel()), table.shape)
+    for number, (name, values) in enumerate(zip(series, table, strict=True)):
+        colour = list(COLOURS.values())[number % len(COLOURS)]
+        place = np.arange(len(labels)) + (number - (len(series) - 1) / 2) * thick
+        draw = ax.bar if upright else ax.barh
+        hatch = HATCHES[number % len(HATCHES)]
+        draw(place, values, thick * 0.92, color=colour, edgecolor="white", hatch=hatch, label=written(name))
+        low, high = values, values
+        if name in bands:
+            low, high = (_row(edge, f"the band of {name!r}", len(labels)) for edge in bands[name])
+            rule = ax.vlines if upright else ax.hlines
+            rule(place, low, high, color=INK, linewidth=1.4)
+        for spot, value, bottom, top, text in zip(place, values, low, high, texts[number], strict=True):
+            end, away = (max(top, value), 1) if value >= 0 else (min(bottom, value), -1)
+            ax.annotate(
+                text, (spot, end) if upright else (end, spot),
+                xytext=(0, 3 * away) if upright else (4 * away, 0), textcoords="offset points",
+                ha="center" if upright else ("left" if away > 0 else "right"),
+                va="center" if not upright else ("bottom" if away > 0 else "top"), fontsize=9,
+            )
+    if len(series) > 1:
+        ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+    if upright:
+        ax.figure.draw_without_rendering()
+        room = ax.get_window_extent().width / ax.figure.dpi / len(labels)
+        turned = _inches(ax.figure, labels, 10)[0] > 0.95 * room
+        ax.set_xticks(range(len(labels)), labels, parse_math=False, rotation=40 if turned else 0,
+                      ha="right" if turned else "center", rotation_mode="anchor")
+        ax.margins(y=0.12)
+        ax.axhline(0, color=INK, linewidth=0.8)
+        ax.grid(False, axis="x")
+    else:
+        ax.set_yticks(range(len(labels)), labels, parse_math=False)
+        ax.invert_yaxis()
+        ax.margins(x=0.16 if table.min() >= 0 else 0.25)
+        ax.axvline(0, color=INK, linewidth=0.8)
+        ax.grid(False, axis="y")
+    (ax.xaxis if upright else ax.yaxis).set_tick_params(length=0)
+    return ax

@@ -1,0 +1,140 @@
+"""One look for all figures: fonts with every character, colours for the colour-blind and for grey print."""
+
+from functools import cache, lru_cache
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from matplotlib import font_manager
+from matplotlib.colors import ListedColormap, to_hex, to_rgb
+from matplotlib.ft2font import FT2Font
+
+# Okabe and Ito, "Color universal design" (2008), without the yellow, which is lost on white paper.
+COLOURS = {
+    "blue": "#0072B2",
+    "orange": "#E69F00",
+    "green": "#009E73",
+    "red": "#D55E00",
+    "sky": "#56B4E9",
+    "purple": "#CC79A7",
+    "black": "#000000",
+}
+LINES = ["-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1))]
+MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
+HATCHES = ["", "///", "...", "\\\\\\", "xx", "++", "oo"]
+INK = "#222222"
+
+CJK = Path(__file__).parent / "fonts" / "HeedCJK.otf"
+# Fonts with more characters that a reader's own machine may have, for the reader's own sentences.
+MORE = ["Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Noto Sans JP", "PingFang SC"]
+MORE += ["Hiragino Sans", "Microsoft YaHei", "Yu Gothic", "Malgun Gothic", "Noto Sans", "Arial Unicode MS"]
+
+
+def style():
+    """Set the fonts, the palette and the resolution for every figure that follows.
+
+    Latin, Greek, Cyrillic: DejaVu Sans, which comes with matplotlib. Chinese, Japanese, Korean: a part of
+    Noto Sans CJK that comes with heed. After these two, whatever larger font the machine has.
+    """
+    known = set(font_manager.get_font_names())
+    if "Heed CJK" not in known:
+        font_manager.fontManager.addfont(CJK)
+    matplotlib.rcParams.update({
+        "font.family": ["DejaVu Sans", "Heed CJK", *(name for name in MORE if name in known)],
+        "font.size": 10,
+        "figure.dpi": 110,
+        "savefig.dpi": 110,
+        "figure.figsize": (6.4, 4.0),
+        "figure.facecolor": "white",
+        "savefig.facecolor": "white",
+        "figure.constrained_layout.use": True,
+        "figure.constrained_layout.h_pad": 0.07,
+        "figure.constrained_layout.w_pad": 0.07,
+        "axes.prop_cycle": matplotlib.cycler(color=list(COLOURS.values())),
+        "axes.titlesize": 11,
+        "axes.titlepad": 10,
+        "axes.labelsize": 10,
+        "axes.edgecolor": INK,
+        "axes.labelcolor": INK,
+        "text.color": INK,
+        "xtick.color": INK,
+        "ytick.color": INK,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.color": "#DDDDDD",
+        "grid.linewidth": 0.7,
+        "lines.linewidth": 1.8,
+        "lines.markersize": 5,
+        "legend.frameon": False,
+        "hatch.linewidth": 0.6,
+    })
+    _fonts.cache_clear()
+    written.cache_clear()
+
+
+@cache
+def _fonts():
+    """The fonts of the style, opened."""
+    return [FT2Font(font_manager.findfont(name)) for name in matplotlib.rcParams["font.family"]]
+
+
+@lru_cache(maxsize=4096)
+def written(text):
+    """The text as it is drawn: a token of nothing but blanks becomes a visible ␣, ↵ or ⇥.
+
+    Raises ValueError, naming the character, if no font at hand has it: an empty box would say nothing.
+    """
+    text = str(text)
+    if text.isspace():
+        text = "".join({"\n": "↵", "\t": "⇥"}.get(character, "␣") for character in text)
+    for character in text:
+        if character != "\n" and not any(font.get_char_index(ord(character)) for font in _fonts()):
+            raise ValueError(
+                f"no font at hand has the character {character!r} (U+{ord(character):04X}) of {text!r}: "
+                "install Noto Sans CJK, or a font of that script named in heed.plot.style.MORE"
+            )
+    return text
+
+
+def luminance(colour):
+    """How bright a colour is to the eye, from 0 (black) to 1 (white), as WCAG 2 defines it."""
+    channels = np.array(to_rgb(colour))
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def ink_on(background):
+    """White or nearly black, whichever is read more easily on this background."""
+    bright = luminance(background)
+    return "white" if 1.05 / (bright + 0.05) > (bright + 0.05) / (luminance(INK) + 0.05) else INK
+
+
+def as_text(colour):
+    """The colour, darkened until letters in it are read easily on white (contrast 4.5 : 1, WCAG 2)."""
+    rgb = np.array(to_rgb(colour))
+    while 1.05 / (luminance(rgb) + 0.05) < 4.5:
+        rgb = rgb * 0.95
+    return to_hex(rgb)
+
+
+def ramp(*stops, n=256):
+    """A colour map on straight lines between colours in CIELAB, so that equal steps of the number look equal.
+
+    stops: two or more points (L, a, b), L from 0 (black) to 100 (white)
+    """
+    stops = np.array(stops, dtype=float)  # (n_stops, 3)
+    places = np.linspace(0, 1, len(stops))
+    L, a, b = (np.interp(np.linspace(0, 1, n), places, axis) for axis in stops.T)  # (n,) each
+    y = (L + 16) / 116
+    f = np.stack([y + a / 500, y, y - b / 200], axis=1)  # (n, 3)
+    xyz = np.where(f > 6 / 29, f**3, 3 * (6 / 29) ** 2 * (f - 4 / 29)) * [0.9505, 1, 1.089]  # white is D65
+    srgb = np.array([[3.2406, -1.5372, -0.4986], [-0.9689, 1.8758, 0.0415], [0.0557, -0.2040, 1.0570]])
+    linear = (xyz @ srgb.T).clip(0, 1)
+    rgb = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)  # (n, 3)
+    return ListedColormap(rgb).with_extremes(bad="#BBBBBB")
+
+
+WEIGHTS = ramp((100, 0, 0), (22, 18, -55))  # white to dark blue, for weights from 0 to 1
+SCORES = ramp((42, 30, 45), (98, 0, 0), (22, 18, -55))  # brown, white at zero, dark blue
