@@ -125,8 +125,11 @@ class EndLabel(Annotation):
         )
         self.group = group
 
+    def get_tightbbox(self, renderer=None):
+        self.get_window_extent(renderer)  # places the text; only then is its box the true one
+        return super().get_tightbbox(renderer)
+
     def update_positions(self, renderer):
-        _ = self.axes.viewLim  # limits that wait to be computed, are
         heights = [self.axes.transData.transform(label.xy)[1] for label in self.group]
         lines = max(label.get_text().count("\n") + 1 for label in self.group)
         gap = renderer.points_to_pixels(self.get_fontsize() * 1.35 * lines)
