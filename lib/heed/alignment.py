@@ -1,0 +1,111 @@
+"""The recurrent decoder with attention: at every step it looks back at all states of the encoder.
+
+This module knows nothing about the Transformer.
+"""
+
+import torch
+from torch import nn
+
+from heed.attention import MaskedSoftmax, expectation
+from heed.recurrent import Embedding, flip
+from heed.scores import AdditiveScore
+from heed.text import PAD
+
+
+class BidirectionalEncoder(nn.Module):
+    """Read the source from both ends, and keep every state.
+
+    State i is [forward state; backward state] at token i: a summary of the whole sentence, strongest around i.
+    (Schuster & Paliwal 1997)
+    """
+
+    def __init__(self, vocab, d_embed, d_hidden):
+        super().__init__()
+        self.embed = Embedding(vocab, d_embed, padding_idx=PAD)
+        self.forwards = nn.GRU(d_embed, d_hidden, batch_first=True)
+        self.backwards = nn.GRU(d_embed, d_hidden, batch_first=True)
+
+    def forward(self, source):
+        """source: (b, n_source), padded on the right. Returns all states (b, n_source, 2*d_hidden)."""
+        x = self.embed(source)  # (b, n_source, d_embed)
+        left, _ = self.forwards(x)  # (b, n_source, d_hidden)
+        right = flip(self.backwards(flip(x, source))[0], source)  # (b, n_source, d_hidden)
+        return torch.cat([left, right], dim=-1)  # (b, n_source, 2*d_hidden)
+
+
+class AttentionDecoder(nn.Module):
+    """Write one token at a time, and before each one look back at the source.
+
+    α_t = softmax_i s(h_i, s_{t−1}),   c_t = Σ_i α_ti h_i     what to look at now
+    s_t = f(s_{t−1}, y_{t−1}, c_t)                            f is one GRU step on [y_{t−1}; c_t]
+    logits = W_o [s_t; c_t; y_{t−1}] + b_o                    (Bahdanau et al. 2015, section 3.1)
+    """
+
+    def __init__(self, vocab, d_embed, d_hidden, d_memory):
+        super().__init__()
+        self.embed = Embedding(vocab, d_embed, padding_idx=PAD)
+        self.score = AdditiveScore(d_hidden, d_memory, d_hidden)
+        self.attention = MaskedSoftmax()
+        self.cell = nn.GRUCell(d_embed + d_memory, d_hidden)
+        self.out = nn.Linear(d_hidden + d_memory + d_embed, vocab)
+
+    def forward(self, y, s, memory, keys, mask):
+        """Take one step.
+
+        y: (b), the token before
+        s: (b, d_hidden), the state before
+        memory: (b, n_source, d_memory), all states of the encoder
+        keys: (b, n_source, d_hidden), the same after `score.project`
+        mask: (b, n_source), True at real tokens
+
+        Returns scores for the next token (b, vocab) and the new state (b, d_hidden).
+        """
+        e = self.embed(y)  # (b, d_embed)
+        weights = self.attention(self.score.compare(s[:, None], keys), mask[:, None])  # (b, 1, n_source)
+        c = expectation(weights, memory)[:, 0]  # (b, d_memory)
+        s = self.cell(torch.cat([e, c], dim=-1), s)  # (b, d_hidden)
+        return self.out(torch.cat([s, c, e], dim=-1)), s
+
+
+class AttentionSeq2Seq(nn.Module):
+    """N → M with attention: the encoder keeps all its states, the decoder chooses among them at every step.
+
+    Used exactly as `heed.recurrent.Seq2Seq`. (Bahdanau et al. 2015)
+    """
+
+    def __init__(self, source_vocab, target_vocab, d_embed, d_hidden):
+        super().__init__()
+        self.encoder = BidirectionalEncoder(source_vocab, d_embed, d_hidden)
+        self.first = nn.Linear(d_hidden, d_hidden)
+        self.decoder = AttentionDecoder(target_vocab, d_embed, d_hidden, d_memory=2 * d_hidden)
+
+    def forward(self, source, target_in):
+        """Score each target token given the source and the true tokens before it (teacher forcing).
+
+        source: (b, n_source)
+        target_in: (b, n_target)
+
+        Returns (b, n_target, vocab).
+        """
+        s, memory = self.start(source)
+        logits = []
+        for y in target_in.unbind(dim=1):
+            step, s = self.step(y, s, memory)
+            logits.append(step)
+        return torch.stack(logits, dim=1)  # (b, n_target, vocab)
+
+    def start(self, source):
+        """Give the decoder its first state and all it may look at: states, projected states, mask.
+
+        The first state is made from the backward state at the first token.
+
+        source: (b, n_source)
+        """
+        states = self.encoder(source)  # (b, n_source, 2*d_hidden)
+        _, backward = states[:, 0].chunk(2, dim=-1)
+        memory = states, self.decoder.score.project(states), source != PAD
+        return torch.tanh(self.first(backward)), memory
+
+    def step(self, y, state, memory):
+        """One step of writing: from the last token y (b) and the state, scores (b, vocab) and a state."""
+        return self.decoder(y, state, *memory)

@@ -1,0 +1,52 @@
+"""Score functions: how well does a key answer a query? One number for each pair.
+
+This module does not know where scores are used. Rows are tokens; `q` stands before `k`.
+"""
+
+import torch
+from torch import nn
+
+
+def additive_score(q, k, W, U, v):
+    """Compare each query with each key through a small network with one hidden layer.
+
+        s(x, q) = vᵀ tanh(W x + U q)      (Bahdanau et al. 2015, appendix A.1.2; x is the key)
+
+    q: (..., n_q, d_q)
+    k: (..., n_k, d_k)
+    W: (d_hidden, d_k)
+    U: (d_hidden, d_q)
+    v: (d_hidden)
+
+    Returns one score for each pair (..., n_q, n_k).
+    """
+    keys = (k @ W.T).unsqueeze(-3)  # (..., 1, n_k, d_hidden)
+    queries = (q @ U.T).unsqueeze(-2)  # (..., n_q, 1, d_hidden)
+    return torch.tanh(keys + queries) @ v  # (..., n_q, n_k)
+
+
+class AdditiveScore(nn.Module):
+    """`additive_score` with its three parameters, W, U and v, learned.
+
+    W x does not depend on the query. A decoder that asks about the same keys at every step computes it once,
+    with `project`, and then only `compare`s (Bahdanau et al. 2015, appendix A.1.2).
+    """
+
+    def __init__(self, d_q, d_k, d_hidden):
+        super().__init__()
+        self.W = nn.Linear(d_k, d_hidden, bias=False)
+        self.U = nn.Linear(d_q, d_hidden, bias=False)
+        self.v = nn.Linear(d_hidden, 1, bias=False)
+
+    def forward(self, q, k):
+        """q: (..., n_q, d_q). k: (..., n_k, d_k). Returns one score for each pair (..., n_q, n_k)."""
+        return self.compare(q, self.project(k))
+
+    def project(self, k):
+        """k: (..., n_k, d_k). Returns W x for every key (..., n_k, d_hidden)."""
+        return self.W(k)
+
+    def compare(self, q, projected):
+        """q: (..., n_q, d_q). projected: (..., n_k, d_hidden). Returns the scores (..., n_q, n_k)."""
+        hidden = torch.tanh(projected.unsqueeze(-3) + self.U(q).unsqueeze(-2))  # (..., n_q, n_k, d_hidden)
+        return self.v(hidden).squeeze(-1)  # (..., n_q, n_k)

@@ -1,0 +1,122 @@
+"""A small training loop. It knows nothing about the model it trains: it is given the loss as a function."""
+
+import sys
+import time
+
+import torch
+from torch.nn import functional as F
+
+from heed.text import PAD
+
+
+def sequence_loss(model, batch):
+    """Mean cross-entropy of the next token under teacher forcing, over real target tokens only.
+
+        L = −(1/N) Σ_t log p(y_t | y_<t, x)
+
+    batch: a `heed.data.Batch`
+    """
+    logits = model(batch.source, batch.target_in)  # (b, n_target, vocab)
+    return F.cross_entropy(logits.flatten(0, 1), batch.target_out.flatten(), ignore_index=PAD)
+
+
+def train(model, batches, loss, n_steps, rate=4e-3, clip=1.0, seed=0, watch=None, every=50):
+    """Improve a model in place: `n_steps` updates with Adam, the gradient clipped, the rate falling to zero.
+
+    batches: an endless iterator over batches, of whatever type `loss` takes
+    loss: loss(model, batch) -> the number to make small
+    n_steps: updates to make
+    rate: the first learning rate; it falls in a straight line and would reach zero one step after the last
+    clip: the largest norm of the gradient that is let through whole (Pascanu et al. 2013)
+    seed: for what is random inside the model, such as dropout; the batches carry a seed of their own
+    watch: called as watch(step) before the first update, after every `every` updates, and after the last one
+
+    Returns the loss of every step, as a list. Raises ValueError if the loss is no longer a finite number, or
+    if the batches run out.
+    """
+    optimiser = torch.optim.Adam(model.parameters(), lr=rate)
+    batches, losses = iter(batches), []
+    with torch.random.fork_rng(), Progress(n_steps) as progress:
+        torch.manual_seed(seed)
+        for step in range(n_steps):
+            if watch and step % every == 0:
+                look(model, watch, step)
+            losses.append(update(model.train(), next_batch(batches, step, n_steps), loss, optimiser, clip))
+            for group in optimiser.param_groups:
+                group["lr"] = rate * (1 - (step + 1) / n_steps)
+            progress.show(step + 1, f"loss {losses[-1]:.3f}")
+        if watch:
+            look(model, watch, n_steps)
+    model.eval()
+    return losses
+
+
+def update(model, batch, loss, optimiser, clip):
+    """One step: measure the loss, find the gradient, clip it, move the weights. Returns the loss."""
+    value = loss(model, batch)
+    if not torch.isfinite(value):
+        raise ValueError(f"The loss has become {value.item()}, so there is no way down. Try a lower rate.")
+    optimiser.zero_grad()
+    value.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+    optimiser.step()
+    return value.item()
+
+
+def next_batch(batches, step, n_steps):
+    """The next batch, or a sentence where there is none."""
+    for batch in batches:
+        return batch
+    raise ValueError(f"The batches ran out after {step} of {n_steps} steps. Give a stream without end.")
+
+
+def look(model, watch, step):
+    """Let someone look at the model as it will be used, without dropout and without gradients."""
+    model.eval()
+    with torch.no_grad():
+        watch(step)
+
+
+class Progress:
+    """A line that says how far a loop has come and how long it will still take; it vanishes with the loop.
+
+    In a notebook the line is a display that ends empty, so that nothing of it is stored; in a terminal it is
+    one line of stderr, erased at the end; in a file, a pipe or a test nothing is written at all.
+
+    n_steps: how many steps there will be
+    """
+
+    def __init__(self, n_steps):
+        self.n_steps = n_steps
+
+    def __enter__(self):
+        self.began = self.shown = time.monotonic()
+        shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+        self.display = None
+        if shell is not None and hasattr(shell, "kernel"):
+            from IPython.display import display
+
+            self.display = display({}, raw=True, display_id=True)
+        self.terminal = self.display is None and sys.stderr.isatty()
+        return self
+
+    def show(self, done, note=""):
+        """Say that `done` of the steps are behind us, at most five times a second."""
+        now = time.monotonic()
+        if now - self.shown < 0.2:
+            return
+        self.shown = now
+        left = (now - self.began) * (self.n_steps - done) / done
+        bar = "█" * (20 * done // self.n_steps)
+        self.write(f"{bar:·<20} {done}/{self.n_steps}  {note}  {left:.0f} s left")
+
+    def __exit__(self, *error):
+        self.write("")
+
+    def write(self, line):
+        """Put this line in the place of the one before; an empty one clears the place."""
+        if self.display:
+            self.display.update({"text/plain": line} if line else {}, raw=True)
+        elif self.terminal:
+            sys.stderr.write(f"\r\x1b[K{line}")
+            sys.stderr.flush()
