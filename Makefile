@@ -1,0 +1,74 @@
+# `make` prints what there is to make. Each target sets up what it needs, and a second call does only what is left.
+# Any make since 3.81 and any POSIX shell will do. Paths are relative: the folder may have a space in its name.
+
+.DEFAULT_GOAL := help
+.PHONY: help lab test book chapters clean
+
+# What a reader has set for other work stays out of the environment made here.
+unexport PYTHONHOME PYTHONPATH JUPYTER_PATH
+export PIP_USER := 0
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+python := .venv/bin/python
+
+# The environment is ready if its own Python still starts and its stamp names this folder: a folder that was moved
+# or copied would otherwise import the library from the old place.
+ifneq ($(shell $(python) -c "import os; print(open('.venv/ready').read().strip() == os.getcwd())" 2>/dev/null),True)
+.PHONY: .venv/ready
+endif
+
+help: ## print this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
+
+lab: .venv/ready ## open chapter 00 in JupyterLab
+	@echo "Opening chapter 00 in JupyterLab; Ctrl+C, twice, closes it."
+	@$(python) -m jupyterlab --LabApp.default_url=/lab/tree/chapters/00_preface.ipynb \
+		$$(test "$$(id -u)" != 0 || echo --allow-root) $(OPTIONS)
+
+test: .venv/ready ## check the code, the chapters and the book
+	@echo "Testing the library, the chapters and the book."
+	@$(python) -m ruff check --quiet .
+	@$(python) -m pytest $(OPTIONS)
+
+book: .venv/ready ## build the HTML edition in book/_build/html
+	@echo "Building the HTML edition."
+	@$(python) book/build.py
+
+chapters: .venv/ready ## mirror the library into the chapters, redraw the map, run every notebook in place
+	@echo "Running every chapter and storing what it prints."
+	@$(python) book/chapters.py mirror
+	@$(python) book/chapters.py map
+	@$(python) book/chapters.py run
+
+clean: ## remove everything that make has made, .venv included
+	@echo "Removing .venv, book/_build and caches."
+	@rm -rf .venv book/_build build lib/*.egg-info .pytest_cache .ruff_cache .hypothesis
+	@find lib tests book chapters -name __pycache__ -o -name .ipynb_checkpoints | while IFS= read -r made; do rm -rf "$$made"; done
+
+# The first Python 3.11 to 3.14 on the path, or the one that the reader names; the versions of requirements.lock; the
+# stamp last. An environment that is half made is finished, one that cannot be is made anew.
+.venv/ready: pyproject.toml requirements.lock
+	@fits='import sys, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))'; \
+	home=$$(cat .venv/ready 2>/dev/null || pwd -P); \
+	if [ "$$home" != "$$(pwd -P)" ] || ! { $(python) -c "$$fits" && $(python) -m pip --version; } >/dev/null 2>&1; then \
+		if [ -n "$$PYTHON" ]; then set -- "$$PYTHON"; else set -- python3 python3.14 python3.13 python3.12 python3.11; fi; \
+		for found in "$$@" ""; do "$$found" -c "$$fits" >/dev/null 2>&1 && break; done; \
+		if [ -z "$$found" ]; then \
+			echo "Heed needs Python 3.11 to 3.14 with venv, which is not there as $$*." \
+				"Install one (Debian, Ubuntu: python3-venv too) or name it, as in: PYTHON=python3.12 make lab" >&2; exit 1; \
+		fi; \
+		echo "Making .venv with $$("$$found" --version)."; \
+		rm -rf .venv && "$$found" -m venv .venv || exit 1; \
+	fi; \
+	echo "Installing the course into .venv: a minute or two, longer where torch is large."; \
+	rm -f .venv/ready; \
+	{ PYTHONUNBUFFERED=1 $(python) -m pip install -c requirements.lock -e '.[lab,test,book]' && pwd -P >.venv/ready; } 2>&1 \
+	| tee .venv/install.log \
+	| while IFS= read -r line; do case $$line in *Downloading*"("[1-9][0-9]*" MB)"*) echo " $$line";; esac; done; \
+	if [ ! -f .venv/ready ]; then \
+		if grep -q 'No space left' .venv/install.log; then why='the disk is full'; \
+		elif grep -qE 'from versions: none|connection broken|name resolution|timed out' .venv/install.log; \
+		then why='no network: the package index does not answer'; \
+		else why=$$(grep -E 'ERROR|error:' .venv/install.log | tail -n 1); fi; \
+		echo "Not installed, $$why. Mend that and run the command again; pip's own words are in .venv/install.log" >&2; exit 1; \
+	fi
