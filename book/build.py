@@ -1,0 +1,111 @@
+"""Build the HTML edition: python book/build.py
+
+It reads `chapters/` and `assets/`, changes nothing there, and writes `book/_build/html`, which opens from the
+disk without a network. Any warning is an error, and an edition that fails leaves the one before it in place.
+"""
+
+import argparse
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+BOOK = Path(__file__).parent
+NEEDS = ("Sphinx", "myst-nb", "sphinx-book-theme", "sphinx-copybutton", "sphinx-mathjax-offline")
+PARTS = {
+    "Preface": range(0, 1),
+    "Part I — Sequences before attention": range(1, 3),
+    "Part II — Attention": range(3, 6),
+    "Part III — Self-attention": range(6, 10),
+    "Part IV — The Transformer": range(10, 15),
+    "Part V — Beyond": range(15, 18),
+}
+
+
+def contents(chapters):
+    """The table of contents: the chapters that exist, in reading order, part by part, then their solutions.
+
+    chapters: folder of `NN_name.ipynb` and `solutions/NN_name.ipynb`
+
+    Returns the text of one `toctree` for each part that has begun.
+    Raises ValueError for a notebook whose name does not start with the number of a chapter.
+    """
+    trees = {part: [] for part in PARTS}
+    for path in sorted(chapters.glob("*.ipynb")):
+        number = int(path.name[:2]) if path.name[:2].isdecimal() else -1
+        part = next((part for part, numbers in PARTS.items() if number in numbers), None)
+        if part is None:
+            raise ValueError(f"{path.name}: a chapter is called NN_name.ipynb, NN from 00 to 17; rename it.")
+        trees[part].append(f"chapters/{path.stem}")
+    solutions = sorted(chapters.glob("solutions/*.ipynb"))
+    trees["Solutions"] = [f"chapters/solutions/{path.stem}" for path in solutions]
+    return "\n".join(
+        "\n".join(["```{toctree}", f":caption: {part}", ":maxdepth: 1", "", *names, "```", ""])
+        for part, names in trees.items()
+        if names
+    )
+
+
+def gather(chapters, folder):
+    """Copy the index, the chapters and their assets into one folder, as they lie in the repository.
+
+    Raises ValueError if there is no chapter.
+    """
+    if not list(chapters.glob("*.ipynb")):
+        raise ValueError(f"no chapter in {chapters}: expected notebooks called NN_name.ipynb.")
+    index = (BOOK / "index.md").read_text(encoding="utf-8").replace("<!-- contents -->", contents(chapters))
+    (folder / "index.md").write_text(index, encoding="utf-8")
+    shutil.copytree(chapters, folder / "chapters", ignore=shutil.ignore_patterns(".*"))
+    if (chapters.parent / "assets").is_dir():
+        shutil.copytree(chapters.parent / "assets", folder / "assets")
+
+
+def build(chapters, html):
+    """Build the pages in a temporary folder; if Sphinx has no complaint, put them in place of the last ones.
+
+    chapters: folder of notebooks
+    html: folder for the pages
+
+    Raises ValueError with every warning of Sphinx, or if `html` holds something else than an edition.
+    """
+    if html.exists() and any(html.iterdir()) and not (html / "searchindex.js").exists():
+        raise ValueError(f"{html} is not empty and holds no HTML edition; name another folder.")
+    with tempfile.TemporaryDirectory() as name:
+        source, pages, doctrees = (Path(name).resolve() / part for part in ("source", "html", "doctrees"))
+        source.mkdir()
+        gather(chapters, source)
+        sphinx = [sys.executable, "-X", "utf8", "-m", "sphinx", "-b", "html", "-c", BOOK, "-d", doctrees]
+        sphinx += ["-q", "-n", "-W", "--keep-going", "--no-color", source, pages]
+        run = subprocess.run(sphinx, stderr=subprocess.PIPE, encoding="utf-8", check=False)
+        if run.returncode:
+            raise ValueError(f"mend what Sphinx names here:\n{run.stderr.replace(f'{source}{os.sep}', '')}")
+        shutil.rmtree(html, ignore_errors=True)
+        html.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(pages, html)
+
+
+def main():
+    """Read the command line, build, and say in one line what came of it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--chapters", type=Path, default=BOOK.parent / "chapters", help="folder of notebooks")
+    parser.add_argument("--out", type=Path, default=BOOK / "_build" / "html", help="folder for the pages")
+    wanted = parser.parse_args()
+    began = time.monotonic()
+    try:
+        for package in NEEDS:
+            importlib.metadata.version(package)
+        build(wanted.chapters, wanted.out)
+    except importlib.metadata.PackageNotFoundError as missing:
+        sys.exit(f"No HTML edition: {missing.name} is not installed; pip install -e '.[book]' brings it.")
+    except ValueError as error:
+        sys.exit(f"No HTML edition: {error}")
+    pages = len(list(wanted.out.glob("chapters/**/*.html")))
+    print(f"{pages} pages in {time.monotonic() - began:.0f} s; open {wanted.out / 'index.html'}")
+
+
+if __name__ == "__main__":
+    main()

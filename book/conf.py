@@ -1,0 +1,156 @@
+"""Sphinx's configuration of the HTML edition; `build.py` calls it.
+
+The chapters are read as their authors stored them. What the edition adds, it adds while reading: the
+alternative text of figures, the folded set-up cell, a name above each mirrored cell,
+links into the repository.
+"""
+
+import importlib.metadata
+import json
+import re
+import tomllib
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.transforms import SphinxTransform
+from sphinx.transforms.post_transforms import SphinxPostTransform
+
+PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+REPOSITORY, BRANCH = PROJECT["urls"]["Repository"], "main"
+
+
+def mathjax():
+    """The one file that draws formulas without a network: MathJax 3, from the package that carries it."""
+    files = importlib.metadata.files("sphinx-mathjax-offline")
+    return str(next(file for file in files if file.name == "tex-svg-full.js").locate())
+
+
+project = "Heed"
+author = "The Heed authors"
+copyright = "The Heed authors. Code: MIT. Text and figures: CC BY 4.0"
+language = "en"
+release = PROJECT["version"]
+
+extensions = ["myst_nb", "sphinx_copybutton"]
+root_doc = "index"
+include_patterns = ["index.md", "chapters/*.ipynb", "chapters/solutions/*.ipynb"]
+nb_execution_mode = "off"
+nb_merge_streams = True
+nb_ipywidgets_js = {}
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 3
+suppress_warnings = ["myst.header"]  # an exercise is a third-level heading wherever it stands
+copybutton_selector = "div.cell_input div.highlight pre"
+
+mathjax_path = "tex-svg-full.js"
+mathjax3_config = {
+    "options": {"enableMenu": False},
+    "tex": {"packages": {"[-]": ["noundefined"]}},  # an unknown command is an error, not red letters
+    "svg": {"scale": 0.95},
+}
+
+html_theme = "sphinx_book_theme"
+html_title = "Heed"
+html_static_path = ["_static", mathjax()]
+html_css_files = ["heed.css"]
+html_js_files = ["heed.js"]
+html_context = {"default_mode": "auto"}  # without it the theme logs an error on a first visit
+html_theme_options = {
+    "repository_url": REPOSITORY,
+    "repository_branch": BRANCH,
+    "path_to_docs": "",
+    "use_repository_button": True,
+    "use_issues_button": True,
+    "launch_buttons": {
+        "binderhub_url": "https://mybinder.org",
+        "colab_url": "https://colab.research.google.com",
+        "notebook_interface": "jupyterlab",
+    },
+    "footer_content_items": ["copyright.html"],
+    "navbar_persistent": [],
+    "pygments_light_style": "github-light",
+    "pygments_dark_style": "github-dark",
+    "search_bar_text": "Search the book",
+}
+
+
+def prepare(app, docname, source):
+    """Mark the cells of a notebook for the page, between the file and the parser. The file stays as it is."""
+    if app.env.doc2path(docname).suffix != ".ipynb":
+        return
+    notebook = json.loads(source[0])
+    cells = notebook["cells"]
+    if "setup" in cells[0]["metadata"].get("tags", []):
+        cells.insert(1, cells.pop(0))  # a page begins with its title
+    for cell in cells:
+        text, metadata = "".join(cell["source"]), cell["metadata"]
+        tags = metadata.setdefault("tags", [])
+        if cell["cell_type"] == "markdown":
+            cell["source"] = link_to_repository(text, docname)
+        if "alt" in metadata:
+            metadata["mystnb"] = {"image": {"alt": metadata["alt"]}}
+        if "setup" in tags:
+            tags.append("hide-input")
+            metadata["mystnb"] = {f"code_prompt_{action}": "Set-up on Colab" for action in ("show", "hide")}
+        if cell["cell_type"] == "code" and text.startswith("# lib/heed/"):
+            tags.append("mirrored")
+    source[0] = json.dumps(notebook)
+
+
+def link_to_repository(text, docname):
+    """Lead a link that leaves the book (`../lib/heed/attention.py`) to the repository."""
+
+    def redirect(match):
+        steps = list(Path(docname).parent.parts)
+        for step in match["path"].split("/"):
+            steps = steps[:-1] if step == ".." else [*steps, step]
+        inside = steps[0] in ("chapters", "assets")
+        return match[0] if inside else f"]({REPOSITORY}/blob/{BRANCH}/{'/'.join(steps)})"
+
+    return re.sub(r"\]\((?P<path>\.\./[^)\s]+)\)", redirect, text)
+
+
+class NameMirroredCells(SphinxTransform):
+    """Write above a mirrored cell which file of the library it shows, as a link to that file."""
+
+    default_priority = 500
+
+    def apply(self):
+        for cell in list(self.document.findall(nodes.container)):
+            if "tag_mirrored" in cell["classes"]:
+                path = cell.astext().splitlines()[0].removeprefix("# ")
+                link = nodes.reference("", path, refuri=f"{REPOSITORY}/blob/{BRANCH}/{path}")
+                cell.insert(0, nodes.paragraph("", "From the library: ", link, classes=["mirrored-name"]))
+
+
+class SetApartExerciseKind(SphinxTransform):
+    """In `Exercise 3.4 · code · ●●○ · 10 min`, set what follows the number in smaller letters."""
+
+    default_priority = 500
+
+    def apply(self):
+        for section in self.document.findall(nodes.section):
+            title = section[0]
+            if match := re.match(r"(Exercise \d+\.\d+)( · .*)", title.astext()):
+                title.children = []
+                title += [nodes.Text(match[1]), nodes.inline("", match[2], classes=["exercise-kind"])]
+
+
+class FormulasAsWritten(SphinxPostTransform):
+    r"""Hand display formulas to MathJax as written: Sphinx wraps `\\` in `split`, which forbids `\tag`."""
+
+    default_priority = 900
+    formats = ("html",)
+
+    def run(self):
+        for formula in self.document.findall(nodes.math_block):
+            formula["no-wrap"] = True
+            formula.children = [nodes.Text(rf"\[{formula.astext()}\]")]
+
+
+def setup(app):
+    """Register what is above."""
+    app.connect("source-read", prepare)
+    app.add_transform(NameMirroredCells)
+    app.add_transform(SetApartExerciseKind)
+    app.add_post_transform(FormulasAsWritten)
