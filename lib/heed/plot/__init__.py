@@ -5,8 +5,9 @@ Every function returns the Axes it drew on, so that anything can be added before
 """
 
 from heed.plot.charts import bars, curves, hbars, heatmap, scoremap
+from heed.plot.networks import alignment, attending, network
 from heed.plot.style import style
 
-__all__ = ["bars", "curves", "hbars", "heatmap", "scoremap", "style"]
+__all__ = ["alignment", "attending", "bars", "curves", "hbars", "heatmap", "network", "scoremap", "style"]
 
 style()

@@ -229,13 +229,25 @@ def _named(ax, title, xlabel, ylabel):
     return ax
 
 
-def _inches(figure, texts, size):
+def inches(figure, texts, size, parse_math=False):
     """The width of the widest text and the height of the highest, in inches."""
-    drawn = [figure.text(0, 0, text, fontsize=size, parse_math=False) for text in texts]
+    drawn = [figure.text(0, 0, text, fontsize=size, parse_math=parse_math) for text in texts]
     boxes = [text.get_window_extent() for text in drawn]
     for text in drawn:
         text.remove()
     return max(box.width for box in boxes) / figure.dpi, max(box.height for box in boxes) / figure.dpi
+
+
+def wrapped(figure, title, width):
+    """The title on as many lines as it needs to be no wider than `width` inches."""
+    lines = [""]
+    for word in title.split(" "):
+        longer = f"{lines[-1]} {word}".strip()
+        if lines[-1] and inches(figure, [longer], 11, parse_math=True)[0] > width:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return "\n".join(lines)
 
 
 def _map(values, cells, rows, columns, title, xlabel, ylabel, ax, colours, limits, meaning):
@@ -243,8 +255,8 @@ def _map(values, cells, rows, columns, title, xlabel, ylabel, ax, colours, limit
     rows, columns = _labels(rows, n_rows, "rows"), _labels(columns, n_columns, "columns")
     new = ax is None
     figure, ax = plt.subplots() if new else (ax.figure, ax)
-    widest, _ = _inches(figure, rows, 9)
-    longest, line = _inches(figure, columns, 9)
+    widest, _ = inches(figure, rows, 9)
+    longest, line = inches(figure, columns, 9)
     if new:  # cells as large as a page of 6.9 x 7.5 inches allows
         side = min((5.6 - widest) / n_columns, (6.4 - longest) / n_rows)
         side = min(0.5, max(0.17, side))
@@ -287,7 +299,7 @@ def _map(values, cells, rows, columns, title, xlabel, ylabel, ax, colours, limit
     if new:
         above = longest * {0: 0, 45: 0.72, 90: 1}[turn] + line + 0.25 * bool(xlabel) + 0.35 * bool(title)
         upright = direction == "vertical"
-        figure.set_size_inches(
+        figure.set_sizeinches(
             widest * size / 9 + wide + 0.3 + 0.3 * bool(ylabel) + (0.75 if upright else 0.2),
             high + above + 0.2 + (0 if upright else 0.85),
         )
@@ -330,7 +342,7 @@ def _bars(labels, series, bands, ax, upright):
     if upright:
         ax.figure.draw_without_rendering()
         room = ax.get_window_extent().width / ax.figure.dpi / len(labels)
-        turned = _inches(ax.figure, labels, 10)[0] > 0.95 * room
+        turned = inches(ax.figure, labels, 10)[0] > 0.95 * room
         ax.set_xticks(range(len(labels)), labels, parse_math=False, rotation=40 if turned else 0,
                       ha="right" if turned else "center", rotation_mode="anchor")
         ax.margins(y=0.12)
