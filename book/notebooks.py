@@ -1,0 +1,161 @@
+"""A chapter as a file: its name, its first cell, how it is run, and the one form in which it is stored.
+
+A stored notebook depends on nothing but its text and what its cells print: ids come from the cells' text,
+counts run from 1 to n, and of the metadata only tags and alternative texts stay. Running it twice leaves no diff.
+"""
+
+import hashlib
+import sys
+from pathlib import Path
+
+import nbformat
+from ipykernel.kernelspec import RESOURCES, get_kernel_dict
+from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_client.manager import AsyncKernelManager
+from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+ROOT = Path(__file__).resolve().parents[1]
+CHAPTERS = ROOT / "chapters"
+
+SETUP = """\
+# On Colab this cell installs the course. Where `heed` is installed, it does nothing.
+import importlib.util
+
+if importlib.util.find_spec("heed") is None:
+    %pip install --quiet git+https://github.com/heed-course/heed"""
+
+METADATA = {
+    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+
+
+def notebooks(chapters=CHAPTERS):
+    """All notebooks of the book, in reading order: a chapter, then its solutions."""
+    found = [*chapters.glob("*.ipynb"), *chapters.glob("solutions/*.ipynb")]
+    return sorted(found, key=lambda path: (path.name, path.parent.name == "solutions"))
+
+
+def is_solution(path):
+    """Does this notebook hold solutions, and not a chapter?"""
+    return path.parent.name == "solutions"
+
+
+def number(path):
+    """The chapter's number, from the first two letters of the file's name."""
+    return int(path.name[:2])
+
+
+def read(path):
+    """The notebook in this file."""
+    return nbformat.reads(path.read_text(encoding="utf-8"), as_version=4)
+
+
+def text(notebook):
+    """The notebook as it is written into its file."""
+    return nbformat.writes(notebook) + "\n"
+
+
+def write(notebook, path):
+    """Store the notebook, with the same line ends on every system."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text(notebook), encoding="utf-8", newline="\n")
+
+
+def tags(cell, prefix=""):
+    """The cell's tags that begin with the prefix, without it: tags(cell, "runs:") -> ["S1"]."""
+    return [tag.removeprefix(prefix) for tag in cell.metadata.get("tags", []) if tag.startswith(prefix)]
+
+
+def empty(title):
+    """A notebook with the set-up cell and a title."""
+    return normal(new_notebook(cells=[new_code_cell(SETUP), new_markdown_cell(f"# {title}")]))
+
+
+def normal(notebook):
+    """The notebook in its stored form. It is a new notebook; the one given stays as it was."""
+    cells = [cell for cell in notebook.cells if "setup" not in tags(cell) and cell.source != SETUP]
+    setup = next((cell for cell in notebook.cells if cell.source == SETUP), new_code_cell(SETUP))
+    setup.metadata = {"tags": ["setup"]}
+    seen, count, stored = {}, 0, []
+    for cell in [setup, *cells]:
+        source = "\n".join(line.rstrip() for line in cell.source.splitlines()).strip("\n")
+        if not source:
+            continue
+        twin = seen[cell.cell_type, source] = seen.get((cell.cell_type, source), 0) + 1
+        kept = {key: cell.metadata[key] for key in ("alt", "tags") if cell.metadata.get(key)}
+        name = hashlib.sha256(f"{cell.cell_type} {twin} {source}".encode()).hexdigest()[:12]
+        if cell.cell_type == "markdown":
+            stored.append(new_markdown_cell(source, id=name, metadata=kept))
+            continue
+        count += 1
+        outputs = [tidy(output, count, kept.get("alt")) for output in joined(cell.get("outputs", []))]
+        done = count if cell.get("execution_count") else None
+        stored.append(new_code_cell(source, id=name, metadata=kept, execution_count=done, outputs=outputs))
+    return nbformat.from_dict({"cells": stored, "metadata": METADATA, "nbformat": 4, "nbformat_minor": 5})
+
+
+def joined(outputs):
+    """Leave out displays that ended empty (a progress bar does), and join what was written in pieces."""
+    pieces = []
+    for output in outputs:
+        if output.output_type == "display_data" and not output.data:
+            continue
+        last = pieces[-1] if pieces else None
+        if last and output.output_type == last.output_type == "stream" and output.name == last.name:
+            last.text += output.text
+        else:
+            pieces.append(nbformat.from_dict(output))
+    return pieces
+
+
+def tidy(output, count, alt):
+    """One output in its stored form: a picture carries its alternative text, nothing else has metadata."""
+    if output.output_type == "execute_result":
+        output.execution_count = count
+    if "data" in output:
+        output.metadata = {"image/png": {"alt": alt}} if alt and "image/png" in output.data else {}
+        if "image/png" in output.data:
+            output.data["image/png"] = output.data["image/png"].strip()
+    return output
+
+
+class ThisPython(KernelSpecManager):
+    """Finds one kernel only: the Python that runs this program."""
+
+    def get_kernel_spec(self, kernel_name):
+        return self.kernel_spec_class(resource_dir=RESOURCES, **get_kernel_dict())
+
+
+def run(notebook, folder, timeout=600):
+    """The notebook, run from top to bottom in a new kernel that starts in the folder, in its stored form.
+
+    Raises nbclient's CellExecutionError where a cell raises.
+    """
+    fresh = normal(notebook)
+    for cell in fresh.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    manager = AsyncKernelManager(kernel_spec_manager=ThisPython())
+    client = NotebookClient(fresh, km=manager, timeout=timeout, record_timing=False)
+    client.extra_arguments = ["--log-level=ERROR"]
+    client.execute(cwd=str(folder))
+    return normal(fresh)
+
+
+def keep_what_varies(new, old):
+    """Give cells that are tagged `nbval-ignore-output` the output they had, if their text is the same.
+
+    What such a cell shows (a time, a figure of times) is another at every run.
+    """
+    before = {cell.id: cell for cell in old.cells if cell.get("outputs")}
+    for cell in new.cells:
+        if "nbval-ignore-output" in tags(cell) and cell.id in before:
+            cell.outputs = before[cell.id].outputs
+    return normal(new)
+
+
+def say(line):
+    """Tell the author."""
+    print(line, file=sys.stderr)

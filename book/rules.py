@@ -1,0 +1,5 @@
+"""The book's rules."""
+
+
+def complaints(path):
+    return []
