@@ -1,0 +1,42 @@
+"""What all corpora share: pairs, the three splits, and refusing a request that cannot be met."""
+
+import hashlib
+from typing import NamedTuple
+
+SPLITS = ("train", "val", "test")
+
+
+class Pair(NamedTuple):
+    """A text, what it is to become, and the language of the source."""
+
+    source: str
+    target: str
+    language: str
+
+
+def split_of(key):
+    """Say to which split a thing belongs: eight tenths to train, one tenth to val, one tenth to test.
+
+    key: a string that names the thing, such as "1987-03-05"; equal keys always lie in the same split
+
+    The choice depends on the key alone, and not on a seed or on Python's own hashes, which change from run to
+    run: so no sample of the training set can ever meet the test set.
+    """
+    tenth = int.from_bytes(hashlib.sha256(key.encode()).digest()) % 10
+    return SPLITS[max(0, tenth - 7)]
+
+
+def check_request(n, split):
+    """Refuse a number of samples below zero and a split that does not exist."""
+    if n < 0:
+        raise ValueError(f"a corpus has 0 samples or more, but {n=}")
+    if split not in SPLITS:
+        raise ValueError(f"{split=} is unknown: choose one of {', '.join(SPLITS)}")
+
+
+def check_languages(languages, known):
+    """Refuse an empty choice of languages, and languages that a corpus does not have."""
+    unknown = [language for language in languages if language not in known]
+    if unknown or not languages:
+        wanted = f"no data for {', '.join(map(repr, unknown))}" if unknown else "no language was given"
+        raise ValueError(f"{wanted}: choose some of {', '.join(known)}, as in languages=({known[0]!r},)")
