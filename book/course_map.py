@@ -81,7 +81,7 @@ def map_cell(notebook):
     """The cell that holds the map: the one tagged `course-map`."""
     cells = [cell for cell in notebook.cells if "course-map" in tags(cell)]
     if len(cells) != 1 or cells[0].cell_type != "markdown":
-        raise ValueError(f"Chapter 00 needs one Markdown cell tagged course-map; it has {len(cells)} of them.")
+        raise ValueError(f"Chapter 00 needs one Markdown cell tagged course-map; it has {len(cells)}.")
     return cells[0]
 
 

@@ -1,8 +1,8 @@
 """Mirrored cells: what a chapter shows of the library is the library's own text, to the letter.
 
 A mirrored cell's first line names the file, as in `# lib/heed/attention.py`; the rest is the definitions it
-shows. The library is the original: a cell is rewritten from it, never the other way round. To make a new mirrored
-cell, write the first line and a stub (`def attention(): ...`, `class Tagger: ...`, `PAD = ...`) for each name.
+shows. The library is the original: a cell is rewritten from it, never the other way round. To make a new
+mirrored cell, write the first line and a stub for each name (`def attention(): ...`, `class Tagger: ...`).
 """
 
 import ast

@@ -1,7 +1,8 @@
 """A chapter as a file: its name, its first cell, how it is run, and the one form in which it is stored.
 
 A stored notebook depends on nothing but its text and what its cells print: ids come from the cells' text,
-counts run from 1 to n, and of the metadata only tags and alternative texts stay. Running it twice leaves no diff.
+counts run from 1 to n, and of the metadata only tags and alternative texts stay. Running it twice leaves no
+diff.
 """
 
 import hashlib
