@@ -263,19 +263,23 @@ class Page:
             (x - width / 2, y - height / 2), width, height, boxstyle="round,pad=0,rounding_size=0.07",
             facecolor=fill, edgecolor=edge, linewidth=1.2, zorder=3,
         )
-        return self._shape(patch, token, x, y, width, height)
+        return self.put(patch, token, x, y, width, height)
 
     def state(self, name, x, y, role="state"):
         """A circle with a name in it, if it is large enough for one."""
         fill, edge = LOOKS[role]
         patch = Circle((x, y), self.radius, facecolor=fill, edgecolor=edge, linewidth=1.2, zorder=3)
-        return self._shape(patch, name if self.radius > 0.15 else "", x, y, 2 * self.radius, 2 * self.radius)
+        return self.put(patch, name if self.radius > 0.15 else "", x, y, 2 * self.radius, 2 * self.radius)
 
-    def _shape(self, patch, text, x, y, width, height):
+    def put(self, patch, text, x, y, width, height):
+        """Draw a shape with words in its middle."""
         self.ax.add_patch(patch)
         patch.place = (x, y)
         middle = y - 0.35 * self.size / 72  # all letters on one line, whether they reach up or down
-        self.ax.text(x, middle, text, ha="center", va="baseline", fontsize=self.size, zorder=4)
+        if "\n" in text:
+            self.ax.text(x, y, text, ha="center", va="center", fontsize=9, linespacing=1.15, zorder=4)
+        else:
+            self.ax.text(x, middle, text, ha="center", va="baseline", fontsize=self.size, zorder=4)
         self.reach(x, y, width, height)
         return patch
 
@@ -301,11 +305,23 @@ class Page:
         (x0, y0), (x1, y1) = start.place, end.place
         patches = [None if isinstance(shape, Spot) else shape for shape in (start, end)]
         self.ax.add_patch(FancyArrowPatch(
-            (x0, y0 + up), (x1, y1 + up), patchA=patches[0], patchB=patches[1], shrinkA=1, shrinkB=1,
+            (x0, y0 + up), (x1, y1 + up), patchA=patches[0], patchB=patches[1],
+            shrinkA=1 if patches[0] else 0, shrinkB=1,
             arrowstyle="-|>,head_length=0.4,head_width=0.19", mutation_scale=9 + 2 * width, linewidth=width,
             linestyle=(0, (4, 2)) if dashed else "-", color=LOOKS[role][1] if role else "#555555",
             zorder=2, capstyle="butt", joinstyle="miter",
         ))
+
+    def path(self, *places, role=None):
+        """An arrow that turns at given points: shape, points, shape."""
+        points = [getattr(place, "place", place) for place in places[:-1]]
+        self.wire(points, role)
+        self.arrow(Spot(points[-1]), places[-1], role)
+
+    def wire(self, points, role=None):
+        """A line through points, without a head."""
+        colour = LOOKS[role][1] if role else "#555555"
+        self.ax.plot(*np.array(points).T, color=colour, linewidth=1.3, solid_capstyle="projecting", zorder=2)
 
     def line(self, start, end, weight):
         """A line from the top of one box to the bottom of another, as wide and as dark as the weight."""
