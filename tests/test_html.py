@@ -359,6 +359,15 @@ def test_dark_mode_leaves_figures_on_white(browser, small):
     assert browser.ask(paint)[0] == "rgb(255, 255, 255)"
 
 
+def test_the_reader_chooses_the_theme_and_it_stays(browser, small):
+    page = small / "html" / "chapters" / "03_attention.html"
+    for mode, theme in {"dark": "dark", "light": "light", "auto": "light"}.items():
+        browser.open(page)
+        browser.ask(f"document.querySelector('button.theme-change-button[data-mode={mode}]').click()")
+        browser.open(page)
+        assert browser.ask("document.documentElement.dataset.theme") == theme
+
+
 def test_every_code_cell_has_a_copy_button_that_works(browser, small):
     browser.open(small / "html" / "chapters" / "03_attention.html", width=1280)
     assert browser.ask("document.querySelectorAll('div.cell_input').length") == 5
