@@ -15,7 +15,7 @@ from heed.text import PAD
 class BidirectionalEncoder(nn.Module):
     """Read the source from both ends, and keep every state.
 
-    State i is [forward state; backward state] at token i: a summary of the whole sentence, strongest around i.
+    h_i = [forward state; backward state] at token i: a summary of the whole sentence, strongest around i.
     (Schuster & Paliwal 1997)
     """
 
@@ -36,9 +36,12 @@ class BidirectionalEncoder(nn.Module):
 class AttentionDecoder(nn.Module):
     """Write one token at a time, and before each one look back at the source.
 
-    α_t = softmax_i s(h_i, s_{t−1}),   c_t = Σ_i α_ti h_i     what to look at now
-    s_t = f(s_{t−1}, y_{t−1}, c_t)                            f is one GRU step on [y_{t−1}; c_t]
-    logits = W_o [s_t; c_t; y_{t−1}] + b_o                    (Bahdanau et al. 2015, section 3.1)
+        α_t = softmax_i s(h_i, s_{t−1})         where to look
+        c_t = Σ_i α_ti h_i                      what is found there: the context
+        s_t = f(s_{t−1}, y_{t−1}, c_t)          f is one GRU step on [y_{t−1}; c_t]
+        o_t = W_o [s_t; c_t; y_{t−1}] + b_o     scores of the next token
+
+    After Bahdanau et al. (2015), section 3.1; their output layer has one more hidden layer.
     """
 
     def __init__(self, vocab, d_embed, d_hidden, d_memory):
@@ -50,18 +53,17 @@ class AttentionDecoder(nn.Module):
         self.out = nn.Linear(d_hidden + d_memory + d_embed, vocab)
 
     def forward(self, y, s, memory, keys, mask):
-        """Take one step.
+        """Take one step. Returns the scores of the next token (b, vocab) and the new state (b, d_hidden).
 
         y: (b), the token before
-        s: (b, d_hidden), the state before
-        memory: (b, n_source, d_memory), all states of the encoder
-        keys: (b, n_source, d_hidden), the same after `score.project`
+        s: (b, d_hidden), the state before: this is the query
+        memory: (b, n_source, d_memory), all states of the encoder: these are the values
+        keys: (b, n_source, d_hidden), the same states after `score.project`
         mask: (b, n_source), True at real tokens
-
-        Returns scores for the next token (b, vocab) and the new state (b, d_hidden).
         """
         e = self.embed(y)  # (b, d_embed)
-        weights = self.attention(self.score.compare(s[:, None], keys), mask[:, None])  # (b, 1, n_source)
+        scores = self.score.compare(s[:, None], keys)  # (b, 1, n_source)
+        weights = self.attention(scores, mask[:, None])  # (b, 1, n_source)
         c = expectation(weights, memory)[:, 0]  # (b, d_memory)
         s = self.cell(torch.cat([e, c], dim=-1), s)  # (b, d_hidden)
         return self.out(torch.cat([s, c, e], dim=-1)), s
@@ -70,7 +72,8 @@ class AttentionDecoder(nn.Module):
 class AttentionSeq2Seq(nn.Module):
     """N → M with attention: the encoder keeps all its states, the decoder chooses among them at every step.
 
-    Used exactly as `heed.recurrent.Seq2Seq`. (Bahdanau et al. 2015)
+    Used exactly as `heed.recurrent.Seq2Seq`. The decoder's first state is made from the backward state at the
+    first token, as in Bahdanau et al. (2015), appendix A.2.2.
     """
 
     def __init__(self, source_vocab, target_vocab, d_embed, d_hidden):
@@ -95,14 +98,9 @@ class AttentionSeq2Seq(nn.Module):
         return torch.stack(logits, dim=1)  # (b, n_target, vocab)
 
     def start(self, source):
-        """Give the decoder its first state and all it may look at: states, projected states, mask.
-
-        The first state is made from the backward state at the first token.
-
-        source: (b, n_source)
-        """
+        """The first state, and all the decoder may look at: states, projected states and mask."""
         states = self.encoder(source)  # (b, n_source, 2*d_hidden)
-        _, backward = states[:, 0].chunk(2, dim=-1)
+        _, backward = states[:, 0].chunk(2, dim=-1)  # (b, d_hidden)
         memory = states, self.decoder.score.project(states), source != PAD
         return torch.tanh(self.first(backward)), memory
 

@@ -222,8 +222,9 @@ def _labels(labels, n, what):
     return [written(label) for label in labels]
 
 
-def _named(ax, title, xlabel, ylabel):
-    ax.set_title(written(title))
+def _named(ax, title, xlabel, ylabel, width=None):
+    width = 1.1 * ax.get_position().width * ax.figure.get_figwidth() if width is None else width
+    ax.set_title(wrapped(ax.figure, written(title), width))
     ax.set_xlabel(written(xlabel))
     ax.set_ylabel(written(ylabel))
     return ax
@@ -296,14 +297,26 @@ def _map(values, cells, rows, columns, title, xlabel, ylabel, ax, colours, limit
     bar = figure.colorbar(image, cax=ax.inset_axes(place), orientation=direction, label=meaning)
     bar.outline.set_linewidth(0.6)
     bar.ax.tick_params(labelsize=8)
-    if new:
-        above = longest * {0: 0, 45: 0.72, 90: 1}[turn] + line + 0.25 * bool(xlabel) + 0.35 * bool(title)
-        upright = direction == "vertical"
-        figure.set_sizeinches(
-            widest * size / 9 + wide + 0.3 + 0.3 * bool(ylabel) + (0.75 if upright else 0.2),
-            high + above + 0.2 + (0 if upright else 0.85),
-        )
-    return _named(ax, title, xlabel, ylabel)
+    if not new:
+        return _named(ax, title, xlabel, ylabel)
+    figure.set_layout_engine("none")
+    figure.set_size_inches(wide, high)
+    ax.set_position([0, 0, 1, 1])
+    _named(ax, title, xlabel, ylabel, width=max(4, wide))
+    return _trimmed(ax, wide, high)
+
+
+def _trimmed(ax, wide, high, margin=0.08):
+    """Make the figure as large as the Axes of this size in inches and all that stands around it."""
+    figure = ax.figure
+    figure.draw_without_rendering()
+    box = ax.get_tightbbox()
+    left, bottom, right, top = box.x0, box.y0, box.x1, box.y1
+    left, bottom = margin - left / figure.dpi, margin - bottom / figure.dpi
+    width, height = left + right / figure.dpi + margin, bottom + top / figure.dpi + margin
+    figure.set_size_inches(width, height)
+    ax.set_position([left / width, bottom / height, wide / width, high / height])
+    return ax
 
 
 def _bars(labels, series, bands, ax, upright):

@@ -1,0 +1,142 @@
+"""The decoder with attention: its recurrence written out, properties, learning."""
+
+import pytest
+import torch
+from heed.alignment import AttentionSeq2Seq, BidirectionalEncoder
+from heed.attention import record
+from heed.recurrent import free_run, gru_step
+from heed.scores import additive_score
+from heed.text import BOS, EOS, PAD
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+B, N_SOURCE, N_TARGET, D_EMBED, D_HIDDEN, VOCAB = 2, 3, 5, 7, 11, 13
+
+
+def model_and_ids():
+    torch.manual_seed(0)
+    model = AttentionSeq2Seq(VOCAB, VOCAB, D_EMBED, D_HIDDEN).double()
+    return model, torch.randint(4, VOCAB, (B, N_SOURCE)), torch.randint(4, VOCAB, (B, N_TARGET))
+
+
+def step_of(gru):
+    """The hand-written step with the weights of torch's GRU or GRUCell."""
+    suffix = "_l0" if isinstance(gru, nn.GRU) else ""
+    weights = [getattr(gru, name + suffix) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+    return lambda x, h: gru_step(x, h, *weights)
+
+
+def test_the_whole_model_written_out_for_one_sentence():
+    model, source, target = model_and_ids()
+    x, zero = model.encoder.embed(source)[0], torch.zeros(D_HIDDEN, dtype=torch.float64)
+    left, right, h = [], [], zero
+    for i in range(N_SOURCE):
+        h = step_of(model.encoder.forwards)(x[i], h)
+        left.append(h)
+    h = zero
+    for i in reversed(range(N_SOURCE)):
+        h = step_of(model.encoder.backwards)(x[i], h)
+        right.insert(0, h)
+    states = torch.stack([torch.cat(pair) for pair in zip(left, right, strict=True)])
+    s, decoder, logits, maps = torch.tanh(model.first(right[0])), model.decoder, [], []
+    for y in target[0]:
+        scores = additive_score(
+            s[None], states, decoder.score.W.weight, decoder.score.U.weight, decoder.score.v.weight[0]
+        )
+        weights = scores[0].softmax(-1)
+        c = sum(a * state for a, state in zip(weights, states, strict=True))
+        e = decoder.embed.weight[y]
+        s = step_of(decoder.cell)(torch.cat([e, c]), s)
+        logits.append(decoder.out(torch.cat([s, c, e])))
+        maps.append(weights)
+    with record(model) as recorded:
+        out = model(source, target)
+    assert torch.allclose(out[0], torch.stack(logits), atol=1e-12)
+    assert torch.allclose(torch.cat(recorded["decoder.attention"], dim=1)[0], torch.stack(maps), atol=1e-12)
+
+
+def test_the_encoder_equals_torchs_bidirectional_gru_forward_and_gradient():
+    torch.manual_seed(0)
+    encoder = BidirectionalEncoder(VOCAB, D_EMBED, D_HIDDEN).double()
+    theirs = nn.GRU(D_EMBED, D_HIDDEN, batch_first=True, bidirectional=True, dtype=torch.float64)
+    with torch.no_grad():
+        for name, p in encoder.forwards.named_parameters():
+            getattr(theirs, name).copy_(p)
+        for name, p in encoder.backwards.named_parameters():
+            getattr(theirs, name + "_reverse").copy_(p)
+    source = torch.randint(4, VOCAB, (B, N_SOURCE))
+    ours, reference = encoder(source), theirs(encoder.embed(source))[0]
+    assert torch.allclose(ours, reference, atol=1e-12)
+    direction, table = torch.randn_like(ours), encoder.embed.weight
+    a, b = (torch.autograd.grad(out, table, direction, retain_graph=True)[0] for out in (ours, reference))
+    assert torch.allclose(a, b, atol=1e-10)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.lists(st.lists(st.integers(4, VOCAB - 1), min_size=1, max_size=5), min_size=1, max_size=4),
+    st.integers(1, 3),
+)
+def test_padding_is_invisible_and_gets_no_weight(rows, extra):
+    model, _, _ = model_and_ids()
+    n = max(map(len, rows))
+    short = torch.tensor([r + [PAD] * (n - len(r)) for r in rows])
+    long = nn.functional.pad(short, (0, extra), value=PAD)
+    target = torch.randint(4, VOCAB, (len(rows), N_TARGET))
+    with record(model) as maps:
+        out = model(long, target)
+    assert torch.allclose(out, model(short, target), atol=1e-12)
+    assert torch.equal(free_run(model, short, 6), free_run(model, long, 6))
+    for weights in maps["decoder.attention"]:
+        assert (weights[(long == PAD)[:, None]] == 0).all()
+        assert torch.allclose(weights.sum(-1), torch.ones(1, dtype=torch.float64))
+
+
+def test_a_source_of_padding_alone_gives_finite_numbers_gradients_and_an_empty_row():
+    model, _, target = model_and_ids()
+    source = torch.tensor([[PAD] * 3, [4, 5, 6]])
+    model(source, target).sum().backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters())
+    assert (free_run(model, source, 4)[0] == PAD).all()
+
+
+def test_no_step_sees_the_words_after_it():
+    model, source, target = model_and_ids()
+    changed = target.clone()
+    changed[:, 3] = (changed[:, 3] - 3) % (VOCAB - 4) + 4
+    a, b = model(source, target), model(source, changed)
+    assert torch.equal(a[:, :3], b[:, :3]) and not torch.allclose(a[:, 3:], b[:, 3:])
+
+
+def test_free_run_reads_what_it_wrote():
+    model, source, _ = model_and_ids()
+    ids = free_run(model, source, 8)
+    read = torch.cat([torch.full((B, 1), BOS), ids[:, :-1]], dim=1)
+    written = ids != PAD
+    assert torch.equal(model(source, read).argmax(-1)[written], ids[written])
+
+
+def test_it_learns_to_reverse_what_a_plain_model_of_the_same_size_does_not():
+    from heed.data import batches
+    from heed.recurrent import Seq2Seq
+    from heed.train import sequence_loss, train
+
+    rows = torch.randint(4, VOCAB, (600, 9), generator=torch.Generator().manual_seed(0)).tolist()
+    pairs = [(row, [BOS, *reversed(row), EOS]) for row in rows]
+    source = torch.tensor(rows[500:])
+    share = {}
+    for kind in (Seq2Seq, AttentionSeq2Seq):
+        torch.manual_seed(0)
+        model = kind(VOCAB, VOCAB, 16, 32).double()
+        train(model, batches(pairs[:500], 50, seed=0), sequence_loss, 200, rate=1e-2)
+        out = free_run(model, source, 12)[:, :9]
+        share[kind] = (out == source.flip(1)).all(1).double().mean().item() if out.shape[1] == 9 else 0.0
+    assert share[AttentionSeq2Seq] > 0.95 and share[Seq2Seq] < 0.3, share
+
+
+def test_an_id_outside_the_vocabulary_is_named():
+    model, source, target = model_and_ids()
+    source[1, 2] = VOCAB
+    with pytest.raises(ValueError, match=f"{VOCAB}.*1, 2"):
+        model(source, target)
