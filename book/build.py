@@ -17,7 +17,7 @@ from pathlib import Path
 BOOK = Path(__file__).parent
 NEEDS = ("Sphinx", "myst-nb", "sphinx-book-theme", "sphinx-copybutton", "sphinx-mathjax-offline")
 PARTS = {
-    "Preface": range(0, 1),
+    "": range(0, 1),  # the preface stands before all parts
     "Part I — Sequences before attention": range(1, 3),
     "Part II — Attention": range(3, 6),
     "Part III — Self-attention": range(6, 10),
@@ -44,7 +44,7 @@ def contents(chapters):
     solutions = sorted(chapters.glob("solutions/*.ipynb"))
     trees["Solutions"] = [f"chapters/solutions/{path.stem}" for path in solutions]
     return "\n".join(
-        "\n".join(["```{toctree}", f":caption: {part}", ":maxdepth: 1", "", *names, "```", ""])
+        "\n".join(["```{toctree}", ":maxdepth: 1", f":caption: {part}" if part else "", "", *names, "```", ""])
         for part, names in trees.items()
         if names
     )
