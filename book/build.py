@@ -43,8 +43,9 @@ def contents(chapters):
         trees[part].append(f"chapters/{path.stem}")
     solutions = sorted(chapters.glob("solutions/*.ipynb"))
     trees["Solutions"] = [f"chapters/solutions/{path.stem}" for path in solutions]
+    captions = {part: f":caption: {part}" if part else "" for part in trees}
     return "\n".join(
-        "\n".join(["```{toctree}", ":maxdepth: 1", f":caption: {part}" if part else "", "", *names, "```", ""])
+        "\n".join(["```{toctree}", ":maxdepth: 1", captions[part], "", *names, "```", ""])
         for part, names in trees.items()
         if names
     )
