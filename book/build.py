@@ -7,6 +7,7 @@ disk without a network. Any warning is an error, and an edition that fails leave
 import argparse
 import importlib.metadata
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -83,10 +84,15 @@ def build(chapters, html):
         sphinx += ["-q", "-n", "-W", "--keep-going", "--no-color", source, pages]
         run = subprocess.run(sphinx, stderr=subprocess.PIPE, encoding="utf-8", check=False)
         if run.returncode:
-            raise ValueError(f"mend what Sphinx names here:\n{run.stderr.replace(f'{source}{os.sep}', '')}")
+            raise ValueError(f"mend what Sphinx names here:\n{readable(run.stderr, source)}")
         shutil.rmtree(html, ignore_errors=True)
         html.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(pages, html)
+
+
+def readable(warnings, source):
+    """Sphinx's warnings with places as an author counts them: `chapters/00_preface.ipynb, cell 14`."""
+    return re.sub(r"\.ipynb:(\d+)\d{4}:", r".ipynb, cell \1:", warnings.replace(f"{source}{os.sep}", ""))
 
 
 def main():

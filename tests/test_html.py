@@ -405,7 +405,7 @@ def test_a_warning_stops_the_build_and_spares_the_last_edition(small, tmp_path):
     run = build(tmp_path / "chapters", tmp_path / "html")
     assert run.returncode != 0
     assert "02_nowhere.ipynb" in run.stderr
-    assert run.stderr.splitlines()[1].startswith("chapters/01_one.ipynb:")
+    assert run.stderr.splitlines()[1].startswith("chapters/01_one.ipynb, cell 1:")
     assert (tmp_path / "html" / "chapters" / "03_attention.html").exists()
 
 
