@@ -83,6 +83,7 @@ class Browser:
 
     def open(self, page, width=390, query="", dark=False):
         """Load a file in a window as wide as a phone, or `width`; the console and the log start empty."""
+        assert page.exists(), f"{page} was not built"
         self.events = []
         self.call("Log.clear")
         window = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500}
