@@ -3,8 +3,8 @@
 A Markdown cell opens with `### Exercise 3.4 · code · ●●○ · 10 min`: chapter and number, kind, difficulty,
 minutes. Hints fold out one after another, `<details><summary>Hint 1</summary> … </details>`. The kinds are
 *predict* (then run), *code* (a stub to fill; the next cell, tagged `exercise`, holds it and ends with the
-check) and *investigate*. In the solutions the same number opens each answer; for code, one cell tagged `solution`
-and at least two tagged `wrong`, typical mistakes that the check must name.
+check) and *investigate*. In the solutions the same number opens each answer; for code, one cell tagged
+`solution` and at least two tagged `wrong`, typical mistakes that the check must name.
 """
 
 import ast

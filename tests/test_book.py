@@ -1,0 +1,55 @@
+"""The stored notebooks keep the rules of the book (book/rules.py), and all of them are run.
+
+The rules look and run nothing. Running is strict nbval's part, in the same call: `pytest` with its options in
+pyproject.toml collects `chapters/` beside `tests/`, and conftest.py adds what nbval does not compare.
+"""
+
+import pytest
+from notebooks import is_solution, notebooks, number, read
+from rules import rules, shows_the_library
+
+PAGES = notebooks()
+PROMISED = {0, 1, 2, 3}
+WRITTEN = {number(path) for path in PAGES if not is_solution(path)}
+CASES = [
+    pytest.param(path, rule, id=f"{'solutions/' * is_solution(path)}{path.stem}-{rule.__name__}")
+    for path in PAGES
+    for rule in rules(path)
+]
+
+whole = pytest.mark.skipif(
+    not PROMISED <= WRITTEN, reason=f"chapters {sorted(PROMISED - WRITTEN)} are not written yet"
+)
+
+
+def hold(complaints):
+    """Fail, and list the complaints, if there are any."""
+    lines = list(complaints)
+    if lines:
+        pytest.fail("\n".join(lines), pytrace=False)
+
+
+@pytest.mark.parametrize("path, rule", CASES)
+def test_a_stored_notebook_keeps_the_rules(path, rule):
+    hold(rule(path, read(path)))
+
+
+@whole
+def test_chapters_are_numbered_without_gaps_and_each_has_solutions():
+    assert sorted(WRITTEN) == list(range(len(WRITTEN)))
+    for path in PAGES:
+        assert is_solution(path) or (path.parent / "solutions" / path.name).is_file(), path.name
+
+
+@whole
+def test_every_public_name_of_a_taught_module_is_shown_in_exactly_one_chapter():
+    hold(shows_the_library(PAGES))
+
+
+def test_all_notebooks_are_run_by_this_call(request):
+    everything = {str(path) for path in PAGES}
+    run = {str(item.path) for item in request.session.items if item.path.suffix == ".ipynb"}
+    if not run:
+        pytest.skip("the notebooks are not run by this call; `make test` runs them")
+    asked = [argument for argument in request.config.args if ".ipynb" in argument]
+    assert asked or run == everything
