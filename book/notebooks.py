@@ -20,11 +20,14 @@ ROOT = Path(__file__).resolve().parents[1]
 CHAPTERS = ROOT / "chapters"
 
 SETUP = """\
-# On Colab this cell installs the course. Where `heed` is installed, it does nothing.
+# On Colab this cell fetches and installs the course. Where `heed` is installed, it does nothing.
 import importlib.util
+import sys
 
 if importlib.util.find_spec("heed") is None:
-    %pip install --quiet git+https://github.com/heed-course/heed"""
+    !git clone --quiet --depth 1 https://github.com/heed-course/heed course
+    %pip install --quiet -e course
+    sys.path.insert(0, "course/lib")"""
 
 METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
