@@ -223,10 +223,16 @@ def _labels(labels, n, what):
 
 
 def _named(ax, title, xlabel, ylabel, width=None):
-    width = 1.1 * ax.get_position().width * ax.figure.get_figwidth() if width is None else width
-    ax.set_title(wrapped(ax.figure, written(title), width))
+    """Write title and axis labels; the title on as many lines as it needs beside the neighbours."""
     ax.set_xlabel(written(xlabel))
     ax.set_ylabel(written(ylabel))
+    if width is None:
+        ax.figure.draw_without_rendering()
+        box = ax.get_position()
+        middle = (box.x0 + box.x1) / 2
+        alone = len(ax.figure.axes) == 1
+        width = ax.figure.get_figwidth() * (2 * min(middle, 1 - middle) - 0.02 if alone else 1.1 * box.width)
+    ax.set_title(wrapped(ax.figure, written(title), width))
     return ax
 
 
@@ -260,7 +266,7 @@ def _map(values, cells, rows, columns, title, xlabel, ylabel, ax, colours, limit
     longest, line = inches(figure, columns, 9)
     if new:  # cells as large as a page of 6.9 x 7.5 inches allows
         side = min((5.6 - widest) / n_columns, (6.4 - longest) / n_rows)
-        side = min(0.5, max(0.17, side))
+        side = min(0.5, max(0.125, side))
     else:
         figure.draw_without_rendering()
         box = ax.get_window_extent()

@@ -106,9 +106,9 @@ def luminance(colour):
 
 
 def ink_on(background):
-    """White or nearly black, whichever is read more easily on this background."""
+    """White or black, whichever is read more easily on this background: the contrast is at least 4.5 : 1."""
     bright = luminance(background)
-    return "white" if 1.05 / (bright + 0.05) > (bright + 0.05) / (luminance(INK) + 0.05) else INK
+    return "white" if 1.05 / (bright + 0.05) > (bright + 0.05) / 0.05 else "black"
 
 
 def as_text(colour):
@@ -136,5 +136,5 @@ def ramp(*stops, n=256):
     return ListedColormap(rgb).with_extremes(bad="#BBBBBB")
 
 
-WEIGHTS = ramp((100, 0, 0), (22, 18, -55))  # white to dark blue, for weights from 0 to 1
-SCORES = ramp((42, 30, 45), (98, 0, 0), (22, 18, -55))  # brown, white at zero, dark blue
+WEIGHTS = ramp((100, 0, 0), (24, 20, -48))  # white to dark blue, for weights from 0 to 1
+SCORES = ramp((42, 30, 45), (98, 0, 0), (24, 20, -48))  # brown, white at zero, dark blue
