@@ -1,4 +1,4 @@
-"""Exercises and their checks belong together: no check without its exercise, no call of one that is not there.
+"""Exercises and checks belong together: no check without its exercise, no call of a check that is not there.
 
 The form of exercises and solutions, what stubs print and what wrong answers are told, is among the rules that
 tests/test_book.py applies to every notebook.
