@@ -136,5 +136,5 @@ def ramp(*stops, n=256):
     return ListedColormap(rgb).with_extremes(bad="#BBBBBB")
 
 
-WEIGHTS = ramp((100, 0, 0), (24, 20, -48))  # white to dark blue, for weights from 0 to 1
-SCORES = ramp((42, 30, 45), (98, 0, 0), (24, 20, -48))  # brown, white at zero, dark blue
+WEIGHTS = ramp((100, 0, 0), (62, -5, -34), (24, 14, -46))  # white to dark blue, for weights from 0 to 1
+SCORES = ramp((30, 26, 38), (64, 24, 38), (98, 0, 0), (61, -5, -34), (24, 14, -46))  # brown, white at 0, blue
