@@ -1,4 +1,4 @@
-"""What a reader sees who starts with a wrong Python or a wrong torch: one line, with the command that mends it."""
+"""A wrong Python or a wrong torch: one line, with the command that mends it."""
 
 import tomllib
 from importlib import metadata
