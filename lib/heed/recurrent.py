@@ -84,9 +84,9 @@ def lstm_step(x, h, c, W_x, W_h, b_x, b_h):
 class Embedding(nn.Embedding):
     """A table with one learned row for each token; an id outside the table is refused in words.
 
-    ids: (b, n)
+    ids: (..., n)
 
-    Returns the rows (b, n, d_embed). Raises ValueError with the id, its position and the table's size.
+    Returns the rows (..., n, d_embed). Raises ValueError with the id, its position and the table's size.
     """
 
     def forward(self, ids):
@@ -283,7 +283,7 @@ def free_run(model, source, n_max):
 
 
 def likeliest(logits):
-    """The token with the highest score in each row: (b, vocab) -> (b)."""
+    """The token with the highest score in each row. logits: (b, vocab). Returns (b)."""
     return logits.argmax(dim=-1)
 
 

@@ -1,0 +1,257 @@
+"""Every shape that the library states is executed: see shapes.py for what a claim is and when it holds.
+
+A new module needs calls here that run all its claims, with sizes that are different primes; B is the batch.
+"""
+
+import re
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+import heed
+import pytest
+import torch
+from heed.alignment import AttentionSeq2Seq, BidirectionalEncoder
+from heed.attention import expectation, masked_softmax
+from heed.data import Batch, batches, pad
+from heed.recurrent import (
+    Classifier,
+    ConditionalLanguageModel,
+    Embedding,
+    RecurrentEncoder,
+    Seq2Seq,
+    Tagger,
+    free_run,
+    gru_step,
+    lstm_step,
+    rnn_step,
+)
+from heed.scores import AdditiveScore, additive_score
+from heed.train import sequence_loss
+from shapes import LETTER, Function, Tracer, read
+
+B, N, M, D_IN, D_HIDDEN, VOCAB = 2, 5, 7, 11, 3, 13
+
+
+def r(*shape):
+    return torch.randn(shape)
+
+
+def ids(*shape):
+    return torch.randint(4, VOCAB, shape)
+
+
+def steps():
+    for gates, step, memory in ((1, rnn_step, 0), (3, gru_step, 0), (4, lstm_step, 1)):
+        d = gates * D_HIDDEN
+        step(r(B, D_IN), *[r(B, D_HIDDEN)] * (1 + memory), r(d, D_IN), r(d, D_HIDDEN), r(d), r(d))
+
+
+def recurrent():
+    steps()
+    Embedding(VOCAB, D_IN)(ids(B, N))
+    Tagger(VOCAB, 17, D_IN, D_HIDDEN)(ids(B, N))
+    Classifier(VOCAB, 17, D_IN, D_HIDDEN)(ids(B, N))
+    model = ConditionalLanguageModel(19, VOCAB, D_IN, D_HIDDEN)
+    model(torch.tensor([1, 5]), ids(B, N))
+    model.sample(torch.tensor([1, 5]), n_max=M, seed=0)
+    RecurrentEncoder(VOCAB, D_IN, D_HIDDEN)(ids(B, N))
+    model = Seq2Seq(VOCAB, 17, D_IN, D_HIDDEN)
+    model(ids(B, N), ids(B, M))
+    free_run(model, ids(B, N), n_max=M)
+
+
+def scores():
+    additive_score(r(B, N, D_IN), r(B, M, 17), r(D_HIDDEN, 17), r(D_HIDDEN, D_IN), r(D_HIDDEN))
+    AdditiveScore(D_IN, 17, D_HIDDEN)(r(B, N, D_IN), r(B, M, 17))
+
+
+def attention():
+    masked_softmax(r(B, N, M))
+    masked_softmax(r(B, N, M), torch.ones(B, 1, M, dtype=torch.bool))
+    expectation(r(B, N, M), r(B, M, D_IN))
+
+
+def alignment():
+    BidirectionalEncoder(VOCAB, D_IN, D_HIDDEN)(ids(B, N))
+    model = AttentionSeq2Seq(VOCAB, 17, D_IN, D_HIDDEN)
+    model(ids(B, N), ids(B, M))
+    free_run(model, ids(B, N), n_max=M)
+
+
+def data():
+    batch = Batch(ids(B, N), ids(B, M))
+    assert batch.n_tokens and batch.target_in is not None and batch.source_mask.any()
+    pad([[1] * N, [2]])
+    next(iter(batches([([5] * N, [6] * M)] * 4, B, seed=0)))
+
+
+def train():
+    sequence_loss(Seq2Seq(VOCAB, 17, D_IN, D_HIDDEN), Batch(ids(B, N), ids(B, M)))
+
+
+CALLS = {  # module -> the calls that run all its claims, and the letters that mean one number in all of them
+    "data": (data, {"b": B}),
+    "recurrent": (recurrent, {"b": B}),
+    "scores": (scores, {}),
+    "attention": (attention, {}),
+    "alignment": (alignment, {"b": B}),
+    "train": (train, {"b": B, "vocab": 17, "n_target": M - 1}),
+}
+UNTRACED = {"plot", "check"}  # drawings, which take lists too, and the checks, which the notebooks run
+
+LIBRARY = Path(heed.__file__).parent
+
+
+def claims(module):
+    """The claims of a module, which is a file or a folder."""
+    files = [*LIBRARY.glob(f"{module}.py"), *LIBRARY.glob(f"{module}/*.py")]
+    return {key: function for file in files for key, function in read(file).items()}
+
+
+@pytest.mark.parametrize("module", [module for module in heed.MODULES if module not in UNTRACED])
+def test_every_shape_that_a_module_states_is_the_live_one(module):
+    functions = claims(module)
+    stated = {claim for function in functions.values() for claim in function.claims}
+    if module not in CALLS:
+        assert not stated, f"heed.{module} states shapes, and CALLS has no call that runs them"
+        pytest.skip(f"heed.{module} states no shapes")
+    hold(functions, stated, *CALLS[module])
+
+
+def hold(functions, stated, call, sizes):
+    """Run the calls; fail if a claim is wrong, or was never shown where nothing could hide."""
+    torch.manual_seed(0)
+    with Tracer(functions, **sizes) as seen:
+        call()
+    wrong = list(dict.fromkeys(seen.wrong))
+    missed = [f"{claim}: {seen.weak.get(claim, 'it was never executed')}" for claim in stated - seen.held]
+    if wrong or missed:
+        pytest.fail("\n".join([*wrong, *sorted(missed)]), pytrace=False)
+
+
+@pytest.mark.parametrize("module", CALLS)
+def test_a_swap_of_two_letters_in_any_claim_of_the_library_is_noticed(module):
+    functions, (call, sizes) = claims(module), CALLS[module]
+    for claim in {claim for function in functions.values() for claim in function.claims}:
+        for swapped in swaps(claim):
+            torch.manual_seed(0)
+            with Tracer(exchanged(functions, claim, swapped), **sizes) as seen:
+                call()
+            assert seen.wrong, f"{claim} could as well be ({swapped.text})"
+
+
+def swaps(claim):
+    """The claim with two of its letters changing places, in every way."""
+    for x, y in combinations(sorted(claim.letters), 2):
+        other = {x: y, y: x}
+        yield replace(claim, text=re.sub(LETTER, lambda m, other=other: other.get(m[0], m[0]), claim.text))
+
+
+def exchanged(functions, claim, other):
+    """These functions with one claim in the place of another."""
+
+    def new(group):
+        return [other if mine == claim else mine for mine in group]
+
+    return {
+        key: Function(new(f.arguments), new(f.returns), {span: new(group) for span, group in f.lines.items()})
+        for key, f in functions.items()
+    }
+
+
+TINY = '''
+import torch
+
+
+def score(q, k, mask=None):
+    """Compare.
+
+    q: (..., n_q, d_k)
+    k: (..., n_k, d_k)
+    mask: bool; broadcasts to (..., n_q, n_k)
+
+    Returns the scores (..., n_q, n_k) and the widths (n_q, 1).
+    """
+    if mask is None:
+        table = q @ k.mT  # (..., n_q, n_k)
+    else:
+        table = (
+            (q @ k.mT)
+            .masked_fill(~mask, 0.0)
+        )  # (..., n_q, n_k)
+    first, _ = table, k
+    for row in table.unbind(-2):  # (..., n_k)
+        wide = torch.cat([row, row], -1)  # (..., 2*n_k)
+    return first, q.new_zeros(q.shape[-2], 1)
+'''
+
+SABOTAGE = {
+    "swapped in a comment": ("table = q @ k.mT  # (..., n_q, n_k)", "table = q @ k.mT  # (..., n_k, n_q)"),
+    "swapped in an argument": ("k: (..., n_k, d_k)", "k: (..., d_k, n_k)"),
+    "swapped in what comes back": ("scores (..., n_q, n_k)", "scores (..., n_k, n_q)"),
+    "wrong second of what comes back": ("widths (n_q, 1)", "widths (1, n_q)"),
+    "an axis too many": ("q: (..., n_q, d_k)", "q: (b, n_q, n_k, d_k)"),
+    "wrong multiple": ("2*n_k", "3*n_k"),
+    "wrong loop variable": ("unbind(-2):  # (..., n_k)", "unbind(-2):  # (..., n_q)"),
+    "wrong broadcast": ("broadcasts to (..., n_q, n_k)", "broadcasts to (..., n_q, d_k)"),
+    "never executed": ("if mask is None:", "if True:"),
+    "one letter for two numbers": ("(..., 2*n_k)", "(..., n_k)"),
+    "the code changes and the comment stays": ("table = q @ k.mT  #", "table = (q @ k.mT).mT  #"),
+}
+
+
+def tiny(folder, old="", new=""):
+    """Run the tiny module, with this replaced by that, and hold its claims."""
+    assert not old or TINY.count(old) == 1
+    path = folder / "tiny.py"
+    path.write_text(TINY.replace(old, new), encoding="utf-8")
+    functions = read(path)
+    stated = {claim for function in functions.values() for claim in function.claims}
+    names = {}
+    exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), names)
+
+    def call():
+        names["score"](r(B, N, D_IN), r(B, M, D_IN))
+        names["score"](r(B, N, D_IN), r(B, M, D_IN), torch.ones(N, M, dtype=torch.bool))
+
+    hold(functions, stated, call, {})
+
+
+def test_true_claims_hold(tmp_path):
+    tiny(tmp_path)
+
+
+@pytest.mark.parametrize("case", SABOTAGE)
+def test_a_false_claim_is_red(tmp_path, case):
+    with pytest.raises(pytest.fail.Exception):
+        tiny(tmp_path, *SABOTAGE[case])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '"""Nobody reads a module that speaks of (b, n)."""',
+        "def f(x):\n    # (b, n) comes out\n    return x",
+        "def f(x):\n    print(x)  # (b, n)",
+        "def f(x):\n    y = x  # twice: (b, n)\n    return y",
+        'def f(x):\n    """Make (b, n).\n\n    Returns nothing.\n    """',
+    ],
+)
+def test_a_shape_that_nobody_would_check_is_refused(tmp_path, line):
+    path = tmp_path / "tiny.py"
+    path.write_text(line, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"tiny\.py"):
+        read(path)
+
+
+def test_sizes_that_coincide_show_nothing(tmp_path):
+    path = tmp_path / "tiny.py"
+    code = 'def f(x):\n    """x: (b, n)"""\n    return x\n'
+    path.write_text(code, encoding="utf-8")
+    names = {}
+    exec(compile(code, str(path), "exec"), names)
+    for shape, sizes, held in (((3, 3), {"b": 3}, 0), ((3, 5), {}, 0), ((3, 5), {"b": 3}, 1)):
+        with Tracer(read(path), **sizes) as seen:
+            names["f"](r(*shape))
+        assert (len(seen.held), seen.wrong) == (held, [])
