@@ -314,13 +314,13 @@ def test_coloured_words_are_dark_enough():
 
 
 def test_a_map_shows_the_numbers_and_labels_given():
-    table = torch.tensor([[0.25, 0.75, 0.0], [1.0, 0.0, 0.0]], requires_grad=True)
+    table = torch.tensor([[0.25, 0.75, 0.0], [0.5, 0.0, 0.5]], requires_grad=True)
     ax = plot.heatmap(table, ["q", "r"], ["a", "b", "c"], "Title", "key", "query")
     assert np.array_equal(ax.images[0].get_array(), table.detach().numpy())
     assert ax.images[0].get_clim() == (0, 1)
     assert [label.get_text() for label in ax.get_yticklabels()] == ["q", "r"]
     assert [label.get_text() for label in ax.get_xticklabels()] == ["a", "b", "c"]
-    assert [text.get_text() for text in ax.texts] == ["0.25", "0.75", "0.00", "1.00", "0.00", "0.00"]
+    assert [text.get_text() for text in ax.texts] == ["0.25", "0.75", "0.00", "0.50", "0.00", "0.50"]
     assert [text.get_position() for text in ax.texts][:4] == [(0, 0), (1, 0), (2, 0), (0, 1)]
     assert (ax.get_title(), ax.get_xlabel(), ax.get_ylabel()) == ("Title", "key", "query")
     assert ax.yaxis_inverted()  # the first row is on top

@@ -125,10 +125,6 @@ class EndLabel(Annotation):
         )
         self.group = group
 
-    def get_tightbbox(self, renderer=None):
-        self.get_window_extent(renderer)  # places the text; only then is its box the true one
-        return super().get_tightbbox(renderer)
-
     def update_positions(self, renderer):
         heights = [self.axes.transData.transform(label.xy)[1] for label in self.group]
         lines = max(label.get_text().count("\n") + 1 for label in self.group)
