@@ -7,18 +7,30 @@ split so that the test set asks for more than memory. This package knows nothing
 from heed.data.batch import Batch, batches, pad, pad_batch
 from heed.data.corpus import SPLITS, Pair, split_of
 from heed.data.dates import DATE_LANGUAGES, dates
+from heed.data.multi30k import multi30k
+from heed.data.names import NAME_LANGUAGES, Named, place_names
 from heed.data.numbers import NUMBER_LANGUAGES, numbers
+from heed.data.sentences import TAGS, Tagged, tagged_sentences
+from heed.data.templates import AMBIGUOUS
 
 __all__ = [
+    "AMBIGUOUS",
     "DATE_LANGUAGES",
+    "NAME_LANGUAGES",
     "NUMBER_LANGUAGES",
     "SPLITS",
+    "TAGS",
     "Batch",
+    "Named",
     "Pair",
+    "Tagged",
     "batches",
     "dates",
+    "multi30k",
     "numbers",
     "pad",
     "pad_batch",
+    "place_names",
     "split_of",
+    "tagged_sentences",
 ]

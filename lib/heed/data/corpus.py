@@ -40,3 +40,15 @@ def check_languages(languages, known):
     if unknown or not languages:
         wanted = f"no data for {', '.join(map(repr, unknown))}" if unknown else "no language was given"
         raise ValueError(f"{wanted}: choose some of {', '.join(known)}, as in languages=({known[0]!r},)")
+
+
+def cut(names, split):
+    """The names that belong to one split, where there are too few for chance: at least one for val and test.
+
+    The names are put into an order that depends on each name alone; of these, one tenth each (at least one)
+    is val and test.
+    """
+    ordered = sorted(names, key=lambda name: hashlib.sha256(name.encode()).digest())
+    n_held_out = max(1, len(ordered) // 10)
+    val, test = ordered[:n_held_out], ordered[n_held_out : 2 * n_held_out]
+    return {"val": val, "test": test, "train": ordered[2 * n_held_out :]}[split]
