@@ -1,0 +1,146 @@
+"""Checks of chapter 03, additive attention."""
+
+import torch
+
+from heed.attention import masked_softmax
+from heed.check import exercise, expect, expect_close, expect_shape
+from heed.scores import additive_score
+
+
+@exercise
+def masked_weights(yours):
+    """the weights follow the scores, the mask and the sum of one, also where nothing may be seen"""
+    scores = torch.tensor([[0.0, 1.0, 3.0], [2.0, -1.0, 0.5]], dtype=torch.float64)
+    mask = torch.tensor([[True, False, True], [True, True, True]])
+    whole = scores.exp() / scores.exp().sum(-1, keepdim=True)
+    zeroed = scores * mask
+    expect_close(
+        yours(scores, mask),
+        masked_softmax(scores, mask),
+        "the weights",
+        typical={
+            "Each column sums to one; the weights of one query lie in a row, so sum over the last axis.":
+                masked_softmax(scores.T, mask.T).T,
+            "The mask is not used: the hidden key gets a weight, too.": whole,
+            "The hidden weight is zero, but the row sums to less than one: apply the mask before you sum.":
+                whole * mask,
+            "A score of 0 is no hidden score, for e⁰ = 1. A hidden key needs e^s = 0.": zeroed.softmax(-1),
+            "True means that the query may look there; here it looks where the mask is False.":
+                masked_softmax(scores, ~mask),
+        },
+    )
+    high = yours(scores + 1000, mask)
+    expect(not high.isnan().any(), "Scores of 1000 give nan: subtract each row's largest score before exp.")
+    expect_close(high, masked_softmax(scores, mask), "the weights of scores that are 1000 larger")
+    mask[1] = False
+    nowhere = yours(scores, mask)
+    expect(not nowhere.isnan().any(), "A row that may look nowhere gives nan: 0 was divided by 0.")
+    expect((nowhere[1] == 0).all(), "A query that may look nowhere should get zeros, and here it does not.")
+
+
+@exercise
+def sampled_attention(yours):
+    """the mean of many draws comes close to Σ α_i x_i, and of few draws it does not"""
+    weights = torch.tensor([[0.7, 0.2, 0.1, 0.0], [0.0, 0.1, 0.3, 0.6]], dtype=torch.float64)
+    values = torch.tensor([[0.0, 0.0], [8.0, 0.0], [0.0, 8.0], [8.0, 8.0]], dtype=torch.float64)
+
+    def draw(n):
+        return yours(weights, values, n, torch.Generator().manual_seed(n))
+
+    mean, exact = draw(20000), weights @ values
+    expect_shape(mean, exact.shape, "the mean")
+    even, likeliest = values.mean(0).expand_as(exact), values[weights.argmax(-1)]
+    off = (mean - exact).abs().max()
+    expect((mean - even).abs().max() > 0.3, "All places are drawn equally often; draw them by their weights.")
+    expect((mean - likeliest).abs().max() > 0.3, "Only the likeliest place is taken; draw the others, too.")
+    expect(off < 0.3, f"20000 draws should come within 0.3 of the expectation; yours are {off:.2f} away.")
+    expect(off > 1e-9, "This is the exact expectation. The exercise is to reach it by drawing.")
+    few = draw(2)
+    picked = torch.cdist(few, (values[:, None] + values).flatten(0, 1) / 2).min(-1).values
+    expect((picked < 1e-9).all(), "With n = 2 the result should be the mean of two of the values.")
+
+
+@exercise
+def one_further(yours):
+    """whatever the query is, the candidate one further scores highest"""
+    given = yours()
+    expect(isinstance(given, tuple | list) and len(given) == 3, "Return three tensors: W, U and v.")
+    for name, tensor, shape in zip("WUv", given, ((2, 1), (2, 2), (2,)), strict=True):
+        expect_shape(tensor, shape, name)
+    W, U, v = (tensor.double() for tensor in given)
+    asked, places = torch.arange(-3.0, 4).double(), torch.arange(-6.0, 7).double()
+    scores = additive_score(torch.stack([asked, torch.ones(7).double()], -1), places[:, None], W, U, v)
+    found = places[scores.argmax(-1)]
+    for wrong, sentence in (
+        (asked, "The score is highest at x = q, as in the figure; it should be highest at x = q + 1."),
+        (asked - 1, "The score is highest at x = q − 1: one step back. Shift the cliffs the other way."),
+        (-asked, "The score is highest at x = −q: the query enters with the wrong sign."),
+        (1 - asked, "The score is highest at x = 1 − q: the query enters with the wrong sign."),
+        (-asked - 1, "The score is highest at x = −q − 1: the query enters with the wrong sign."),
+    ):
+        expect(not torch.equal(found, wrong), sentence)
+    lowest = places[scores.argmin(-1)]
+    expect(not torch.equal(lowest, asked + 1), "The score is lowest at x = q + 1: turn the sign of v.")
+    expect(
+        found.unique().numel() > 1,
+        f"The score is highest at x = {found[0]:.0f} whatever the query is: that is a cliff, and no ridge.",
+    )
+    expect(
+        torch.equal(found, asked + 1),
+        f"For q = {asked[0]:.0f} the score is highest at x = {found[0]:.0f} instead of {asked[0] + 1:.0f}.",
+    )
+
+
+@exercise
+def contexts(yours):
+    """each sentence gets its own mixture of its own states, and padding has no share"""
+    b, n, d_hidden, d_memory = 2, 5, 3, 7
+    s, h = torch.randn(b, d_hidden).double(), torch.randn(b, n, d_memory).double()
+    W, U, v = (torch.randn(*shape).double() for shape in ((3, d_memory), (3, d_hidden), (3,)))
+    mask = torch.tensor([[True] * 5, [True, True, True, False, False]])
+    scores = additive_score(s[:, None], h, W, U, v)[:, 0]  # (b, n)
+
+    def mix(weights):
+        return (weights[:, None] @ h)[:, 0]
+
+    linear = (h @ W.T + (s @ U.T)[:, None]) @ v  # (b, n)
+    expect_close(
+        yours(s, h, W, U, v, mask),
+        mix(masked_softmax(scores, mask)),
+        "the context",
+        typical={
+            "Padding has a share in the context: the mask is not used.": mix(scores.softmax(-1)),
+            "The softmax ran over the sentences of the batch; it belongs on the source axis.":
+                mix(masked_softmax(scores.T, mask.T).T),
+            "The tanh is missing, so that the query has no say.": mix(masked_softmax(linear, mask)),
+            "The states are mixed with their scores; turn the scores into weights first.": mix(scores * mask),
+            "What is mixed are the projected keys W h; take the states h themselves.":
+                (masked_softmax(scores, mask)[:, None] @ (h @ W.T))[:, 0],
+            "These are the weights; the context is the mixture of the states.": masked_softmax(scores, mask),
+            "Every source state counts the same here: that is a mean, and no attention.":
+                mix(mask.double() / mask.sum(-1, keepdim=True)),
+        },
+    )
+
+
+@exercise
+def attention_share(yours):
+    """the share of these rows' attention that falls on these columns"""
+    weights = torch.randn(5, 5).double().softmax(-1)
+    rows, columns = [0, 1, 3], [2, 4]
+    block = weights[rows][:, columns]
+    answer = yours(weights, rows, columns)
+    expect_close(
+        torch.as_tensor(answer, dtype=torch.float64),
+        block.sum(-1).mean(),
+        "the share",
+        typical={
+            "This is the mean of the cells. A row that looks at nothing else counts as 1: sum over columns.":
+                block.mean(),
+            "This is the sum of the whole block, and grows with the number of rows: take the mean over rows.":
+                block.sum(),
+            "Rows and columns are interchanged: a row is what looks, a column is what is looked at.":
+                weights[columns][:, rows].sum(-1).mean(),
+            "The columns are left out, so all shares are 1.": torch.tensor(1.0),
+        },
+    )
