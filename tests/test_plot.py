@@ -23,6 +23,7 @@ from matplotlib.font_manager import findfont
 from matplotlib.ft2font import FT2Font
 from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
 
+FRENCH = "mercredi 5 septembre 198"
 ISO, CHINESE = "1987-03-05", "1987年3月5日星期四"
 UNKNOWN = "\U0010fffd"  # no font has this one
 LONG = (
@@ -79,6 +80,7 @@ FIGURES = {
     "N→M, empty": lambda: plot.network("N→M"),
     "attending": lambda: plot.attending(list("5. März 1987"), list("1987-0"), np.arange(12) / 66, "One step"),
     "attending, first": lambda: plot.attending(["drei", "und", "zwanzig"], ["twenty"], [0.1, 0.1, 0.8]),
+    "attending, crowded": lambda: plot.attending(list(FRENCH), list("1987-0"), weights(1, 24)[0], LONG),
     "alignment": lambda: plot.alignment(weights(4, 5), words(5), ["a", "b", "c", "d"], "Joined"),
     "rnn": lambda: plot.cell("rnn", "A cell"),
     "gru": lambda: plot.cell("gru", "A cell"),
@@ -335,10 +337,10 @@ def test_cells_are_square_and_large_maps_have_no_numbers():
 
 
 def test_the_colour_bar_belongs_to_the_map():
-    ax = plot.heatmap([[0.1, 0.2]], vmax=0.2)
+    ax = plot.heatmap([[0.1, 0.2]], vmax=0.2, meaning="share")
     bar = ax.images[0].colorbar
     assert bar.mappable is ax.images[0] and (bar.vmin, bar.vmax) == (0, 0.2)
-    assert "weight" in (bar.ax.get_xlabel(), bar.ax.get_ylabel())
+    assert "share" in (bar.ax.get_xlabel(), bar.ax.get_ylabel())
 
 
 def test_scores_are_symmetric_about_zero_and_the_masked_ones_are_grey():
@@ -490,7 +492,7 @@ def arrows(ax):
 
 @pytest.mark.parametrize(
     "name",
-    ["N→N", "N⇄N", "N→1", "1→N", "N→M", "attending", "attending, first", "alignment", "rnn", "gru", "lstm"],
+    "N→N/N⇄N/N→1/1→N/N→M/attending/attending, first/attending, crowded/alignment/rnn/gru/lstm".split("/"),
 )
 def test_each_text_of_a_drawing_stays_inside_its_shape(name):
     ax = FIGURES[name]()

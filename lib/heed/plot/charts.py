@@ -11,7 +11,9 @@ from matplotlib.ticker import MaxNLocator
 from heed.plot.style import COLOURS, HATCHES, INK, LINES, MARKERS, SCORES, WEIGHTS, as_text, ink_on, written
 
 
-def heatmap(weights, rows=None, columns=None, title="", xlabel="", ylabel="", ax=None, vmax=1.0):
+def heatmap(
+    weights, rows=None, columns=None, title="", xlabel="", ylabel="", ax=None, vmax=1.0, meaning="weight"
+):
     """Draw attention weights as a map: row i, column j is dark where query i looks at key j.
 
     White is 0 and dark blue is vmax; equal steps look equal, in grey print too. Where the cells are large
@@ -20,7 +22,8 @@ def heatmap(weights, rows=None, columns=None, title="", xlabel="", ylabel="", ax
     weights: (n_q, n_k), numbers from 0 to vmax
     rows: n_q labels, one a query (an output); 1, 2, 3 … if left out
     columns: n_k labels, one a key (an input); 1, 2, 3 … if left out
-    vmax: what the darkest colour means
+    vmax: what the darkest colour stands for
+    meaning: what the numbers are, to stand beside the colour bar
 
     Returns the Axes.
     Raises ValueError for another number of labels, NaN, a weight below 0 or above vmax.
@@ -32,10 +35,10 @@ def heatmap(weights, rows=None, columns=None, title="", xlabel="", ylabel="", ax
             "give the highest weight as vmax, or draw scores of any sign with scoremap"
         )
     cells = [[f"{weight:.2f}" for weight in row] for row in weights]
-    return _map(weights, cells, rows, columns, title, xlabel, ylabel, ax, WEIGHTS, (0, vmax), "weight")
+    return _map(weights, cells, rows, columns, title, xlabel, ylabel, ax, WEIGHTS, (0, vmax), meaning)
 
 
-def scoremap(scores, rows=None, columns=None, title="", xlabel="", ylabel="", ax=None):
+def scoremap(scores, rows=None, columns=None, title="", xlabel="", ylabel="", ax=None, meaning="score"):
     """Draw scores of any sign as a map: white is zero, blue is positive, brown is negative.
 
     The scale is symmetric about zero and reaches to the largest score. A score of −∞ (masked) is a grey cell.
@@ -43,6 +46,7 @@ def scoremap(scores, rows=None, columns=None, title="", xlabel="", ylabel="", ax
     scores: (n_q, n_k), any numbers
     rows: n_q labels; 1, 2, 3 … if left out
     columns: n_k labels; 1, 2, 3 … if left out
+    meaning: what the numbers are, to stand beside the colour bar
 
     Returns the Axes.
     Raises ValueError for another number of labels, NaN or +∞.
@@ -52,7 +56,7 @@ def scoremap(scores, rows=None, columns=None, title="", xlabel="", ylabel="", ax
     top = finite.max() if finite.size and finite.max() > 0 else 1.0
     digits = 2 if top < 10 else 1 if top < 100 else 0
     cells = [[signed(f"{score:.{digits}f}").replace("inf", "∞") for score in row] for row in scores]
-    return _map(scores, cells, rows, columns, title, xlabel, ylabel, ax, SCORES, (-top, top), "score")
+    return _map(scores, cells, rows, columns, title, xlabel, ylabel, ax, SCORES, (-top, top), meaning)
 
 
 def curves(x, series, title="", xlabel="", ylabel="", bands=None, ax=None):
@@ -242,15 +246,23 @@ def inches(figure, texts, size, parse_math=False):
 
 
 def wrapped(figure, title, width):
-    """The title on as many lines as it needs to be no wider than `width` inches."""
-    lines = [""]
-    for word in title.split(" "):
-        longer = f"{lines[-1]} {word}".strip()
-        if lines[-1] and inches(figure, [longer], 11, parse_math=True)[0] > width:
-            lines.append(word)
-        else:
-            lines[-1] = longer
-    return "\n".join(lines)
+    """The title on as few lines as are no wider than `width` inches, all of about the same length."""
+    words = title.split(" ")
+    space = inches(figure, ["a a"], 11)[0] - inches(figure, ["aa"], 11)[0]
+    sizes = [inches(figure, [word], 11, parse_math=True)[0] if word else 0 for word in words]
+
+    def lines(limit):
+        broken, used = [[]], 0.0
+        for word, size in zip(words, sizes, strict=True):
+            if broken[-1] and used + space + size > limit:
+                broken, used = [*broken, []], 0.0
+            used += size + (space if broken[-1] else 0)
+            broken[-1].append(word)
+        return broken
+
+    n_lines = len(lines(width))
+    limit = next(limit for limit in np.linspace(0.3, 1, 36) * width if len(lines(limit)) <= n_lines)
+    return "\n".join(" ".join(line) for line in lines(limit))
 
 
 def _map(values, cells, rows, columns, title, xlabel, ylabel, ax, colours, limits, meaning):
@@ -296,7 +308,7 @@ def _map(values, cells, rows, columns, title, xlabel, ylabel, ax, colours, limit
         place, direction = [1 + 0.12 / wide, 0, 0.13 / wide, 1], "vertical"
     else:
         place, direction = [0, -0.25 / high, max(1, 1.5 / wide), 0.13 / high], "horizontal"
-    bar = figure.colorbar(image, cax=ax.inset_axes(place), orientation=direction, label=meaning)
+    bar = figure.colorbar(image, cax=ax.inset_axes(place), orientation=direction, label=written(meaning))
     bar.outline.set_linewidth(0.6)
     bar.ax.tick_params(labelsize=8)
     if not new:
@@ -304,7 +316,7 @@ def _map(values, cells, rows, columns, title, xlabel, ylabel, ax, colours, limit
     figure.set_layout_engine("none")
     figure.set_size_inches(wide, high)
     ax.set_position([0, 0, 1, 1])
-    _named(ax, title, xlabel, ylabel, width=max(4, wide))
+    _named(ax, title, xlabel, ylabel, width=max(4, wide + 1.5))
     return _trimmed(ax, wide, high)
 
 

@@ -26,7 +26,15 @@ LOOKS = {  # role: (fill, edge)
 SHAPES = ("N→N", "N⇄N", "N→1", "1→N", "N→M")
 ROW = 0.9  # from one row of a network to the next
 # From airy to tight: size of letters (points), radius of a state, gap between columns (inches).
-DENSITIES = [(10, .22, .32), (10, .22, .18), (9, .2, .12), (8, .18, .1), (7.5, .16, .07), (7, .1, .06)]
+DENSITIES = [
+    (10, 0.22, 0.32),
+    (10, 0.22, 0.18),
+    (9, 0.2, 0.12),
+    (8, 0.18, 0.1),
+    (7.5, 0.16, 0.07),
+    (7, 0.1, 0.05),
+    (7, 0.09, 0.02),
+]
 
 
 def network(shape, inputs=None, outputs=None, title="", ax=None):
@@ -83,7 +91,7 @@ def attending(inputs, outputs, weights, title="", ax=None):
     _check_weights(weights)
     page = Page(ax, title)
     t = len(outputs)
-    places = page.columns([inputs, [f"{weight:.2f}" for weight in weights]])
+    places = page.columns([inputs])
     up = [0, ROW, 2.6 * ROW, 3.6 * ROW, 4.6 * ROW]
     widths = [2 * page.radius, *(max(2 * page.radius, page.width(token)) for token in outputs)]
     steps = np.cumsum([width + 0.3 for width in widths]) - np.array(widths) / 2
@@ -95,10 +103,13 @@ def attending(inputs, outputs, weights, title="", ax=None):
     for read, state in zip(reads, states, strict=True):
         page.arrow(read, state)
     context = page.state(f"$c_{{{t}}}$", steps[-1], up[2], "context")
+    tight = page.radius < 0.15  # very many inputs: only the weights that matter are written
     for weight, x in zip(weights, places, strict=True):
-        over = up[1] + page.radius + 0.11
-        share = page.note(f"{weight:.2f}", x, over, 0.8 * page.size, LOOKS["context"][1])
-        page.arrow(share, context, "context", width=0.5 + 6 * weight)
+        share = "" if tight and weight < 0.05 else f"{weight:.2f}".lstrip("0" if tight else "")
+        size = max(6.5, 0.8 * page.size)
+        over = page.note(share, x, up[1] + page.radius + 0.11, size, LOOKS["context"][1])
+        arrow = page.arrow(over, context, "context", width=0.5 + 6 * weight)
+        arrow.set_alpha(min(1, 0.3 + 7 * weight))  # many small shares do not add up to a blot
     written_states = [page.state(f"$s_{{{i}}}$", x, up[3]) for i, x in enumerate(steps)]
     writes = [page.box(token, x, up[4], "output") for token, x in zip(outputs, steps[1:], strict=True)]
     page.chain(written_states)
@@ -301,16 +312,17 @@ class Page:
             self.note(name, edge, y, colour=LOOKS[role][1], side="left" if right else "right")
 
     def arrow(self, start, end, role=None, width=1.3, dashed=False, up=0.0):
-        """An arrow from one shape to another, `up` above the line between their middles."""
+        """An arrow from one shape to another, `up` above the line between their middles. Returns it."""
         (x0, y0), (x1, y1) = start.place, end.place
         patches = [None if isinstance(shape, Spot) else shape for shape in (start, end)]
-        self.ax.add_patch(FancyArrowPatch(
+        arrow = FancyArrowPatch(
             (x0, y0 + up), (x1, y1 + up), patchA=patches[0], patchB=patches[1],
             shrinkA=1 if patches[0] else 0, shrinkB=1,
             arrowstyle="-|>,head_length=0.4,head_width=0.19", mutation_scale=9 + 2 * width, linewidth=width,
             linestyle=(0, (4, 2)) if dashed else "-", color=LOOKS[role][1] if role else "#555555",
             zorder=2, capstyle="butt", joinstyle="miter",
-        ))
+        )
+        return self.ax.add_patch(arrow)
 
     def path(self, *places, role=None):
         """An arrow that turns at given points: shape, points, shape."""
@@ -333,6 +345,10 @@ class Page:
     def chain(self, states, both=False):
         """Recurrence: an arrow from each state to the next, and with `both` one back."""
         for left, right in pairwise(states):
+            gap = right.place[0] - left.place[0] - 2 * self.radius
+            if gap < (0.09 if both else 0.06):  # no room for a head
+                self.wire([left.place, right.place], "state")
+                continue
             self.arrow(left, right, "state", width=1.6, up=0.06 if both else 0)
             if both:
                 self.arrow(right, left, "state", width=1.6, up=-0.06)
