@@ -36,7 +36,7 @@ esac
 
 
 class Folder:
-    """A copy of the Makefile in a folder with a space in its name; pretended Pythons are first on the path."""
+    """A copy of the Makefile in a folder with a space in its name; pretended Pythons stand on the path."""
 
     def __init__(self, parent):
         self.path, self.fakes = parent / "my courses" / "heed", parent / "fakes"
@@ -96,7 +96,10 @@ def test_a_change_of_versions_is_installed_into_the_environment_that_is_there(fo
     folder.make("book")
     later = (folder.path / ".venv" / "ready").stat().st_mtime + 10
     os.utime(folder.path / name, (later, later))
-    assert folder.make("book")[2] == [INSTALL, "book/build.py"]
+    (folder.fakes / "pip").write_text("ERROR: no such version\n", encoding="utf-8")
+    assert folder.make("book")[::2] == (2, [INSTALL])
+    (folder.fakes / "pip").unlink()
+    assert folder.make("book")[::2] == (0, [INSTALL, "book/build.py"])
 
 
 def test_an_environment_that_is_broken_or_was_moved_is_made_anew(folder):
