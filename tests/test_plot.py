@@ -17,6 +17,8 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 from heed import plot
+from heed.data.dates import DATE_LANGUAGES
+from heed.data.names import NAME_LANGUAGES
 from heed.plot.charts import EndLabel, apart
 from heed.plot.style import CJK, COLOURS, LINES, MARKERS, SCORES, WEIGHTS, as_text, ink_on, luminance, written
 from matplotlib.font_manager import findfont
@@ -203,7 +205,7 @@ def cldr(language):
     return texts + list(Locale.parse(language).territories.values())
 
 
-LANGUAGES = "en de fr es pl cs tr vi ru uk el zh zh_Hant ja ko".split()
+LANGUAGES = sorted({*DATE_LANGUAGES, *NAME_LANGUAGES, "zh_Hant", "ko"})
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
