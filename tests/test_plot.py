@@ -404,7 +404,7 @@ def test_maps_stand_side_by_side():
         (lambda: plot.network("N→1", [], ["c"]), "no token"),
         (
             lambda: plot.network("N→1", ["word"] * 30, ["c"]),
-            r"30 columns of tokens need .* inches, and the page has",
+            r"30 columns of tokens need .* inches; the page has",
         ),
         (
             lambda: plot.attending(["a", "b"], ["c"], [1.0]),

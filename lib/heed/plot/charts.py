@@ -20,7 +20,7 @@ def heatmap(
     enough, each shows its number as well.
 
     weights: (n_q, n_k), numbers from 0 to vmax
-    rows: n_q labels, one a query (an output); 1, 2, 3 … if left out
+    rows: n_q labels, one a query (an output), drawn letter for letter; 1, 2, 3 … if left out
     columns: n_k labels, one a key (an input); 1, 2, 3 … if left out
     vmax: what the darkest colour stands for
     meaning: what the numbers are, to stand beside the colour bar
@@ -245,18 +245,18 @@ def inches(figure, texts, size, parse_math=False):
     return max(box.width for box in boxes) / figure.dpi, max(box.height for box in boxes) / figure.dpi
 
 
-def wrapped(figure, title, width):
+def wrapped(figure, title, width, size=11):
     """The title on as few lines as are no wider than `width` inches, all of about the same length."""
     words = title.split(" ")
-    space = inches(figure, ["a a"], 11)[0] - inches(figure, ["aa"], 11)[0]
-    sizes = [inches(figure, [word], 11, parse_math=True)[0] if word else 0 for word in words]
+    space = inches(figure, ["a a"], size)[0] - inches(figure, ["aa"], size)[0]
+    sizes = [inches(figure, [word], size, parse_math=True)[0] if word else 0 for word in words]
 
     def lines(limit):
         broken, used = [[]], 0.0
-        for word, size in zip(words, sizes, strict=True):
-            if broken[-1] and used + space + size > limit:
+        for word, long in zip(words, sizes, strict=True):
+            if broken[-1] and used + space + long > limit:
                 broken, used = [*broken, []], 0.0
-            used += size + (space if broken[-1] else 0)
+            used += long + (space if broken[-1] else 0)
             broken[-1].append(word)
         return broken
 
@@ -341,7 +341,7 @@ def _bars(labels, series, bands, ax, upright):
     labels = list(labels)
     labels = _labels(labels, len(labels), "bars")
     size = (6.4, 4.0) if upright else (6.4, 1.1 + 0.38 * len(labels) * len(series) ** 0.7)
-    ax = plt.subplots(figsize=size)[1] if ax is None else ax
+    new, ax = ax is None, plt.subplots(figsize=size)[1] if ax is None else ax
     thick = 0.8 / len(series)
     table = np.array([_row(values, repr(name), len(labels)) for name, values in series.items()])
     texts = np.reshape(significant(table.ravel()), table.shape)
@@ -364,11 +364,14 @@ def _bars(labels, series, bands, ax, upright):
                 ha="center" if upright else ("left" if away > 0 else "right"),
                 va="center" if not upright else ("bottom" if away > 0 else "top"), fontsize=9,
             )
-    if len(series) > 1:
+    if len(series) > 1 and new:
+        ax.figure.legend(loc="outside lower center", ncols=len(series))
+    elif len(series) > 1:
         ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     if upright:
         ax.figure.draw_without_rendering()
         room = ax.get_window_extent().width / ax.figure.dpi / len(labels)
+        labels = [wrapped(ax.figure, label, 0.95 * room, size=10) for label in labels]
         turned = inches(ax.figure, labels, 10)[0] > 0.95 * room
         ax.set_xticks(range(len(labels)), labels, parse_math=False, rotation=40 if turned else 0,
                       ha="right" if turned else "center", rotation_mode="anchor")

@@ -181,7 +181,7 @@ def _writer(page, inputs, outputs):
 
 def _encoder_decoder(page, inputs, outputs):
     n = len(inputs)
-    places = page.columns([inputs + [None] * len(outputs), [None] * n + outputs], leave=(n, 1.0), names=1.6)
+    places = page.columns([inputs + [None] * len(outputs), [None] * n + outputs], leave=(n, 1.0))
     reads = [page.box(token, x, 0, "input") for token, x in zip(inputs, places[:n], strict=True)]
     encoder = [page.state(f"$h_{{{i + 1}}}$", x, ROW) for i, x in enumerate(places[:n])]
     decoder = [page.state(f"$s_{{{i + 1}}}$", x, ROW) for i, x in enumerate(places[n:])]
@@ -194,8 +194,9 @@ def _encoder_decoder(page, inputs, outputs):
     page.arrow(encoder[-1], decoder[0], "bottleneck", width=5)
     middle = (places[n - 1] + places[n]) / 2
     page.note("all that the\ndecoder gets", middle, ROW + 0.36, colour=LOOKS["bottleneck"][1])
-    page.names({0: ("input", "input"), ROW: ("state", "encoder\nstate")})
-    page.names({2 * ROW: ("output", "output"), ROW: ("state", "decoder\nstate")}, right=True)
+    page.note("encoder", (places[0] + places[n - 1]) / 2, ROW + 0.4, colour=LOOKS["state"][1])
+    page.note("decoder", (places[n] + places[-1]) / 2, ROW - 0.4, colour=LOOKS["state"][1])
+    page.names({0: ("input", "input"), ROW: ("state", "state"), 2 * ROW: ("output", "output")})
 
 
 def _tokens(tokens, letter, n):
@@ -239,28 +240,28 @@ class Page:
         """How wide the token's box is."""
         return inches(self.figure, [token], self.size, parse_math=True)[0] + 0.018 * self.size
 
-    def columns(self, rows, leave=(0, 0), names=0.8):
+    def columns(self, rows, leave=(0, 0)):
         """The middles of columns that are wide enough for the tokens of every row.
 
         rows: lists of n tokens; None where a row has nothing
         leave: (column, inches) of more room before one column
-        names: inches that the names at the side will take
         """
+        room = self.room - 0.8  # the names at the side take the rest
         for self.size, self.radius, gap in DENSITIES:  # as airy as the page allows
             widths = gap + np.array([
                 max([2 * self.radius, *(self.width(token) for token in column if token is not None)])
                 for column in zip(*rows, strict=True)
             ])
             widths[leave[0]] += leave[1]
-            middles = np.cumsum(widths) - widths / 2
-            middles[leave[0]] += leave[1] / 2
-            if widths.sum() < self.room - names:
-                return middles
-        if self.new:
+            if widths.sum() < room or not (self.new or self.radius > 0.16):  # a given Axes: shrink it all
+                break
+        else:
             raise ValueError(
-                f"{len(widths)} columns of tokens need {widths.sum():.1f} inches, and the page has "
-                f"{self.room - names:.1f}: draw fewer or shorter tokens"
+                f"{len(widths)} columns of tokens need {widths.sum():.1f} inches; the page has {room:.1f}: "
+                "draw fewer or shorter tokens"
             )
+        middles = np.cumsum(widths) - widths / 2
+        middles[leave[0]] += leave[1] / 2
         return middles
 
     def reach(self, x, y, width, height):
@@ -298,18 +299,17 @@ class Page:
         """Words beside the drawing. Returns the spot above them, where an arrow may start."""
         self.ax.text(x, y, text, color=colour, fontsize=size, ha=side, va="center", zorder=4)
         width, height = inches(self.figure, [text], size, parse_math=True)
-        self.reach(x + {"left": 0.5, "center": 0, "right": -0.5}[side] * width, y, width, height)
+        self.reach(x + {"center": 0, "right": -0.5}[side] * width, y, width, height)
         return Spot((x, y + height / 2 + 0.04))
 
-    def names(self, rows, right=False):
+    def names(self, rows):
         """Say at the side what each row is.
 
         rows: dict from height to (role, name)
         """
         xs = np.array(self.corners)[:, 0]
-        edge = xs.max() + 0.18 if right else xs.min() - 0.18
         for y, (role, name) in rows.items():
-            self.note(name, edge, y, colour=LOOKS[role][1], side="left" if right else "right")
+            self.note(name, xs.min() - 0.18, y, colour=LOOKS[role][1], side="right")
 
     def arrow(self, start, end, role=None, width=1.3, dashed=False, up=0.0):
         """An arrow from one shape to another, `up` above the line between their middles. Returns it."""
