@@ -65,6 +65,21 @@ def test_one_update_is_one_step_of_adam_with_a_clipped_gradient():
         )  # Adam's first step: g / (|g| + ε)
 
 
+def test_three_updates_start_from_a_fresh_gradient_each():
+    model, twin = line(), line()
+    train(model, stream(), distance, 3, rate=0.1, clip=0.5)
+    optimiser, batches = torch.optim.Adam(twin.parameters()), stream()
+    for step in range(3):
+        gradient = torch.autograd.grad(distance(twin, next(batches)), list(twin.parameters()))
+        norm = torch.stack([g.norm() for g in gradient]).norm()
+        for p, g in zip(twin.parameters(), gradient, strict=True):
+            p.grad = g * min(1.0, 0.5 / (norm.item() + 1e-6))
+        optimiser.param_groups[0]["lr"] = 0.1 * (3 - step) / 3
+        optimiser.step()
+    for p, q in zip(model.parameters(), twin.parameters(), strict=True):
+        assert torch.allclose(p, q, atol=1e-12)
+
+
 def test_the_rate_falls_in_a_line():
     model, seen = nn.Linear(1, 1, bias=False).double(), []
 
