@@ -394,6 +394,10 @@ def test_maps_stand_side_by_side():
             lambda: plot.curves([1, 2], {"a": [1, 2]}, bands={"a": ([1], [1, 2])}),
             "the band of 'a' needs 2 numbers",
         ),
+        (
+            lambda: plot.bars(["a", "b"], [1, 2], bands=([0, 3], [2, 1])),
+            "the band of '' goes from 3 down to 1 at index 1",
+        ),
         (lambda: plot.bars(["a", "b"], [1]), "needs 2 numbers"),
         (lambda: plot.hbars(["a", "b"], {"s": [1, np.nan]}), "'s' has nan at index 1"),
         (lambda: plot.network("M→N"), "'M→N' is none of N→N"),

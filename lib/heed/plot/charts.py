@@ -84,7 +84,7 @@ def curves(x, series, title="", xlabel="", ylabel="", bands=None, ax=None):
         marked = (number * every // len(series), every)
         ax.plot(across, y, color=colour, linestyle=line, marker=marker, markevery=marked, label=written(name))
         if name in bands:
-            low, high = (_row(edge, f"the band of {name!r}", len(across)) for edge in bands[name])
+            low, high = _band(bands[name], name, len(across))
             ax.fill_between(across, low, high, color=colour, alpha=0.18, linewidth=0)
         ends.append((written(name), (across[-1], y[-1]), as_text(colour)))
     if len(series) > 6:
@@ -125,7 +125,7 @@ class EndLabel(Annotation):
     def __init__(self, name, end, colour, group):
         super().__init__(
             name, end, xytext=(9, 0), textcoords="offset points", color=colour, va="center",
-            annotation_clip=False, parse_math=False,
+            annotation_clip=False,
         )
         self.group = group
 
@@ -204,6 +204,15 @@ def _row(values, name, n=None):
         where = int(np.flatnonzero(~np.isfinite(values))[0])
         raise ValueError(f"{name} has {values[where]} at index {where}, which cannot be drawn")
     return values
+
+
+def _band(edges, name, n):
+    """The lowest and the highest n values, or a ValueError that says why not."""
+    low, high = (_row(edge, f"the band of {name!r}", n) for edge in edges)
+    if (low > high).any():
+        i = int(np.argmax(low > high))
+        raise ValueError(f"the band of {name!r} goes from {low[i]:.3g} down to {high[i]:.3g} at index {i}")
+    return low, high
 
 
 def _known(bands, series):
@@ -353,7 +362,7 @@ def _bars(labels, series, bands, ax, upright):
         draw(place, values, thick * 0.92, color=colour, edgecolor="white", hatch=hatch, label=written(name))
         low, high = values, values
         if name in bands:
-            low, high = (_row(edge, f"the band of {name!r}", len(labels)) for edge in bands[name])
+            low, high = _band(bands[name], name, len(labels))
             rule = ax.vlines if upright else ax.hlines
             rule(place, low, high, color=INK, linewidth=1.4)
         for spot, value, bottom, top, text in zip(place, values, low, high, texts[number], strict=True):
