@@ -12,6 +12,7 @@ import tomllib
 from pathlib import Path
 
 from docutils import nodes
+from ipython_pygments_lexers import IPythonLexer
 from sphinx.transforms import SphinxTransform
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
@@ -150,6 +151,7 @@ class FormulasAsWritten(SphinxPostTransform):
 
 def setup(app):
     """Register what is above."""
+    app.add_lexer("python", IPythonLexer)  # a cell may hold magics and commands of the shell
     app.connect("source-read", prepare)
     app.add_transform(NameMirroredCells)
     app.add_transform(SetApartExerciseKind)
