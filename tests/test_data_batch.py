@@ -4,10 +4,11 @@ from itertools import islice
 
 import pytest
 import torch
-from heed.data import Batch, batches, pad, pad_batch
-from heed.text import BOS, EOS, PAD
 from hypothesis import given
 from hypothesis import strategies as st
+
+from heed.data import Batch, batches, pad, pad_batch
+from heed.text import BOS, EOS, PAD
 
 PAIRS = [([4, 5, 6], [BOS, 7, EOS]), ([8], [BOS, 9, 10, 11, EOS])]
 TEN = [([i], [BOS, i, EOS]) for i in range(4, 14)]
@@ -89,8 +90,10 @@ def test_the_seed_decides_and_the_global_state_is_left_alone():
 
 def test_the_list_given_is_not_shuffled():
     pairs = list(TEN)
-    next(batches(pairs, 3, seed=0))
+    from_list = next(batches(pairs, 3, seed=0))
     assert pairs == TEN
+    from_generator = next(batches((pair for pair in pairs), 3, seed=0))
+    assert torch.equal(from_list.source, from_generator.source)
 
 
 # --- errors ------------------------------------------------------------------------------------------------

@@ -8,10 +8,11 @@ from collections import Counter
 from datetime import date, timedelta
 
 import pytest
-from heed.data import DATE_LANGUAGES, SPLITS, dates, split_of
-from heed.data.dates import DATE_FORMATS, FIRST_DAY, LAST_DAY, date_formats, write_date
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from heed.data import DATE_LANGUAGES, SPLITS, dates, split_of
+from heed.data.dates import DATE_FORMATS, FIRST_DAY, LAST_DAY, date_formats, write_date
 
 # --- by hand -----------------------------------------------------------------------------------------------
 

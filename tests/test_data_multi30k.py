@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+
 from heed.data import Pair, multi30k
 
 module = importlib.import_module("heed.data.multi30k")

@@ -3,10 +3,11 @@
 from collections import Counter
 
 import pytest
-from heed.data import NUMBER_LANGUAGES, SPLITS, numbers
-from heed.data.numbers import number_in_words, number_splits
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from heed.data import NUMBER_LANGUAGES, SPLITS, numbers
+from heed.data.numbers import number_in_words, number_splits
 
 # --- by hand -----------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""data.sentences: grammatical fillings, well-formed tags, unseen names, and words that do not decide alone."""
+"""data.sentences: grammatical fillings, well-formed tags, unseen names, words that do not decide alone."""
 
 import random
 import re
@@ -6,12 +6,13 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from heed.data import AMBIGUOUS, SPLITS, TAGS, tagged_sentences
 from heed.data.corpus import cut
 from heed.data.sentences import _fill, entity_names
 from heed.data.templates import AMBIGUOUS_PERSONS, OTHER_MEANINGS, TEMPLATES
-from hypothesis import given
-from hypothesis import strategies as st
 
 TRAIN = tagged_sentences(4001, "train")
 TEST = tagged_sentences(1009, "test")
@@ -54,9 +55,20 @@ def test_the_article_is_said_and_not_tagged():
     def say(place, template):
         return " ".join(_fill(template, {"PLACE": [place]}, random.Random(0)).words)
 
-    assert say("Netherlands", "{PLACE} and {PLACE} .") == "The Netherlands and the Netherlands ."
+    assert say("Netherlands", "{PLACE} sent ships .") == "The Netherlands sent ships ."
     assert say("Cook Islands", "from {PLACE}") == "From the Cook Islands"
     assert say("Chad", "from {PLACE}") == "From Chad"
+    sentence = _fill("{PLACE} sent ships .", {"PLACE": ["Netherlands"]}, random.Random(0))
+    assert sentence.tags == ["O", "B-PLACE", "O", "O", "O"]
+
+
+def test_an_ambiguous_name_stands_in_the_first_slot_of_its_kind_alone():
+    fillers = {"PERSON": ["Mei"], "PLACE": ["Peru"], "MONEY": ["yen"]}
+    sentence = _fill("{PERSON} flew to {PLACE} and {PLACE}", fillers, random.Random(0), "PLACE", "Chad")
+    assert sentence.words == ["Mei", "flew", "to", "Chad", "and", "Peru"]
+    fillers["MONEY"] = ["won", "yen"]
+    sentence = _fill("{CURRENCY} or {MONEY}", fillers, random.Random(0), "MONEY", "won")
+    assert sentence.words[0] == "Won" and sentence.words[-1] == "yen"
 
 
 def test_names_are_those_of_cldr_made_fit_for_a_sentence():
@@ -83,6 +95,13 @@ def test_tags_are_well_formed(seed, split):
         assert not any("{" in word or " " in word or not word for word in words)
         for before, tag in pairwise(["O", *tags]):
             assert tag[0] != "I" or before[2:] == tag[2:]
+
+
+@given(st.integers(), st.sampled_from(SPLITS))
+def test_no_sentence_says_a_name_twice(seed, split):
+    for sentence in tagged_sentences(7, split, seed):
+        names = [name for kind, name in spans(sentence) if kind != "MONEY"]
+        assert len(names) == len(set(names))
 
 
 def test_test_names_are_never_in_training():

@@ -2,9 +2,10 @@
 
 import pytest
 import torch
-from heed.text import BOS, BYTES, EOS, PAD, SPECIAL, UNK, Characters, Vocabulary, check_ids
 from hypothesis import given
 from hypothesis import strategies as st
+
+from heed.text import BOS, BYTES, EOS, PAD, SPECIAL, UNK, Characters, Vocabulary, check_ids
 
 SENTENCES = [["the", "cat", "sees", "the", "dog"], ["a", "cat"]]
 
@@ -27,6 +28,8 @@ def test_min_count_leaves_the_rare_out():
 def test_encode_and_decode_by_hand():
     vocabulary = Vocabulary.build(SENTENCES)
     assert vocabulary.encode(["the", "bird", "sees"]) == [5, UNK, 8]
+    assert vocabulary.encode(["the"], bos=True) == [BOS, 5]
+    assert vocabulary.encode(["the"], eos=True) == [5, EOS]
     assert vocabulary.encode(["the"], bos=True, eos=True) == [BOS, 5, EOS]
     assert vocabulary.encode([], bos=True, eos=True) == [BOS, EOS]
     assert vocabulary.decode([BOS, 5, UNK, PAD, 8, EOS, 4, 4]) == ["the", "<unk>", "sees"]
@@ -55,6 +58,7 @@ def test_half_a_character_is_shown_and_breaks_nothing_else():
     characters = Characters.build(["ab"])
     a, half, _, b = characters.encode("aéb")
     assert characters.decode([a, half, b, UNK]) == "a�b<unk>"
+    assert characters.decode([characters.ids["<0xFF>"]]) == "�"
 
 
 def test_text_that_looks_like_a_special_token_is_text():
@@ -64,7 +68,8 @@ def test_text_that_looks_like_a_special_token_is_text():
 
 
 def test_a_lone_surrogate_is_no_character_and_becomes_a_question_mark():
-    assert Characters("a").decode(Characters("a").encode("a\ud800a")) == "a?a"
+    for seen in ("a", "a\ud800"):
+        assert Characters(seen).decode(Characters(seen).encode("a\ud800a")) == "a?a"
 
 
 # --- properties --------------------------------------------------------------------------------------------

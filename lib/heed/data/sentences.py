@@ -109,8 +109,8 @@ def _with_slot(kind):
 
 
 def _fill(template, fillers, rng, kind=None, name=None):
-    """Fill all slots with random names, but the first slot of `kind` with `name`."""
-    words, tags = [], []
+    """Fill all slots with random names, none of them twice, but the first slot of `kind` with `name`."""
+    words, tags, used = [], [], {name}
     for token in template.split():
         slot = token[1:-1] if token[0] == "{" else None
         if slot is None:
@@ -118,7 +118,9 @@ def _fill(template, fillers, rng, kind=None, name=None):
         elif _kind(slot) == kind:
             filled, kind = [name], None
         else:
-            filled = rng.choice(fillers[_kind(slot)]).split()
+            chosen = rng.choice([filler for filler in fillers[_kind(slot)] if filler not in used])
+            filled = chosen.split()
+            used.add(chosen)
         if slot == "MONEY":
             filled = rng.choice(AMOUNTS).split() + filled
         if slot == "PLACE" and _takes_article(filled):

@@ -98,7 +98,7 @@ TEMPLATES = (
     "They married last {MONTH} .",
     "The rains begin in early {MONTH} .",
     "By the end of {MONTH} the lake was frozen .",
-    "The exam was moved from {MONTH} to {MONTH} .",
+    "The exam was moved to the second week of {MONTH} .",
     "{PERSON} will retire next {MONTH} .",
     "It snowed every day in {MONTH} .",
     "The bill for {MONTH} has not been paid .",
