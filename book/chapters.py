@@ -26,8 +26,9 @@ from notebooks import CHAPTERS, ROOT, empty, keep_what_varies, normal, notebooks
 DRAFTS = ROOT / "drafts"
 
 
-def chosen(words, folder=CHAPTERS, suffix=".ipynb"):
+def chosen(words, folder=None, suffix=".ipynb"):
     """The files that the words mean: a number stands for a chapter and its solutions, a path for itself."""
+    folder = folder or CHAPTERS
     everything = sorted([*folder.glob(f"*{suffix}"), *folder.glob(f"solutions/*{suffix}")])
     files = []
     for word in words:
@@ -115,7 +116,7 @@ def renew(words):
 def draw_map(words):
     """Redraw the course map in chapter 00."""
     path = chosen(words or ["00"])[0]
-    store(normal(course_map.redrawn(read(path), notebooks())), path)
+    store(normal(course_map.redrawn(read(path), notebooks(path.parent))), path)
 
 
 def execute(words, keep=keep_what_varies):

@@ -132,6 +132,13 @@ class ThisPython(KernelSpecManager):
         return self.kernel_spec_class(resource_dir=RESOURCES, **get_kernel_dict())
 
 
+class ThisKernel(AsyncKernelManager):
+    """Starts that kernel, whatever other kernels the machine has."""
+
+    def __init__(self, **settings):
+        super().__init__(kernel_spec_manager=ThisPython(), **settings)
+
+
 def run(notebook, folder, timeout=600):
     """The notebook, run from top to bottom in a new kernel that starts in the folder, in its stored form.
 
@@ -141,8 +148,7 @@ def run(notebook, folder, timeout=600):
     for cell in fresh.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-    manager = AsyncKernelManager(kernel_spec_manager=ThisPython())
-    client = NotebookClient(fresh, km=manager, timeout=timeout, record_timing=False)
+    client = NotebookClient(fresh, kernel_manager_class=ThisKernel, timeout=timeout, record_timing=False)
     client.extra_arguments = ["--log-level=ERROR"]
     client.execute(cwd=str(folder))
     return normal(fresh)

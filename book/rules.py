@@ -41,8 +41,11 @@ def pictures(cell):
 
 
 def python(source):
-    """A cell's syntax tree; magics such as %pip are turned into calls first."""
-    return ast.parse(TransformerManager().transform_cell(source))
+    """A cell's syntax tree; magics such as %pip are turned into calls first. Empty if it is not Python."""
+    try:
+        return ast.parse(TransformerManager().transform_cell(source))
+    except SyntaxError:
+        return ast.parse("")
 
 
 def prose(source):
