@@ -183,6 +183,22 @@ def imports_the_course(path, notebook):
                     yield f"cell {i} imports {name}, which is not part of the course"
 
 
+def trains_in_double(path, notebook):
+    """Models that are trained are made in float64, so that every processor starts from the same weights."""
+    set_ = False
+    for i, cell in code_cells(notebook):
+        set_ = set_ or re.search(r"^torch\.set_default_dtype\(torch\.float64\)", cell.source, re.MULTILINE)
+        trains = any(
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "train"
+            for node in ast.walk(python(cell.source))
+        )
+        if trains and not set_:
+            yield (
+                f"cell {i} trains a model that was made in float32: its first weights differ from processor to "
+                "processor, whatever .double() does later; say torch.set_default_dtype(torch.float64) first"
+            )
+
+
 def mirrors_the_library(path, notebook):
     """Every mirrored cell is the library's own text, each definition whole."""
     for i, cell in code_cells(notebook):
@@ -297,6 +313,7 @@ ANY = (
     links_to_files,
     keeps_the_style,
     imports_the_course,
+    trains_in_double,
     mirrors_the_library,
 )
 CHAPTER = (

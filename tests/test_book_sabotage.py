@@ -281,6 +281,7 @@ SPOILED = {
     "an exclamation mark": (say("It works!"), "keeps_the_style"),
     "another notebook imported": (set_source(1, "from solutions import answer"), "imports_the_course"),
     "a private module imported": (set_source(1, "import heed._private"), "imports_the_course"),
+    "trained from float32": (set_source(1, "train(model, batches, loss, 400)"), "trains_in_double"),
     "a drifted mirrored cell": (change(6, "weights @ values", "weights  @ values"), "mirrors_the_library"),
     "a truncated mirrored cell": (change(6, LAST, ""), "mirrors_the_library"),
     "a mirrored cell without its docstring": (
@@ -347,6 +348,11 @@ def test_solutions_that_say_something_else_are_red(chapter, how):
 )
 def test_solutions_with_a_cell_missing_or_mistaken_are_red(chapter, spoil):
     assert any(line.startswith("solves_every_exercise") for line in chapter(spoil, where="solutions"))
+
+
+def test_training_in_double_is_fine(chapter):
+    source = "import torch\n\ntorch.set_default_dtype(torch.float64)\ntrain(model)"
+    assert not any("trains_in_double" in line for line in chapter(set_source(1, source)))
 
 
 def test_a_chapter_beyond_the_preface_needs_figures_exercises_and_its_rows(chapter):
