@@ -194,7 +194,7 @@ def trains_in_double(path, notebook):
         )
         if trains and not set_:
             yield (
-                f"cell {i} trains a model that was made in float32: its first weights differ from processor to "
+                f"cell {i} trains what was made in float32: its first weights differ from processor to "
                 "processor, whatever .double() does later; say torch.set_default_dtype(torch.float64) first"
             )
 
