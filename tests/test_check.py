@@ -1,8 +1,9 @@
 """The machinery of the exercises' checks: what they print, and that they never raise."""
 
-import heed.check
 import pytest
 import torch
+
+import heed.check
 from heed.check import NotYet, exercise, expect, expect_close, expect_shape
 
 X = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 7.0]])

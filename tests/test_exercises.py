@@ -8,11 +8,12 @@ import importlib
 import pkgutil
 from collections import Counter
 
-import heed.check
 import pytest
 from exercises import answer, exercises
 from notebooks import is_solution, notebooks, read
 from test_book import whole
+
+import heed.check
 
 CHAPTERS = [path for path in notebooks() if not is_solution(path)]
 FILES = sorted(file.name for file in pkgutil.iter_modules(heed.check.__path__))

@@ -1,8 +1,9 @@
 """Every planted bug of mutants.toml is found by the test that stands beside it, and every module has some."""
 
-import heed
 import pytest
 from mutants import LIBRARY, ROOT, outcomes, planted, table
+
+import heed
 
 MUTANTS = list(enumerate(table()))
 LEAST = 3  # planted bugs a module

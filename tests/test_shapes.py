@@ -8,9 +8,11 @@ from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
-import heed
 import pytest
 import torch
+from shapes import LETTER, Function, Tracer, read
+
+import heed
 from heed.alignment import AttentionSeq2Seq, BidirectionalEncoder
 from heed.attention import expectation, masked_softmax
 from heed.data import Batch, batches, pad
@@ -28,7 +30,6 @@ from heed.recurrent import (
 )
 from heed.scores import AdditiveScore, additive_score
 from heed.train import sequence_loss
-from shapes import LETTER, Function, Tracer, read
 
 B, N, M, D_IN, D_HIDDEN, VOCAB = 2, 5, 7, 11, 3, 13
 

@@ -4,11 +4,12 @@ import math
 
 import pytest
 import torch
+from torch import nn
+
 from heed.data import Batch
 from heed.recurrent import Seq2Seq
 from heed.text import BOS, EOS, PAD
 from heed.train import sequence_loss, train
-from torch import nn
 
 
 def stream(value=1.0):
