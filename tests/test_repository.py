@@ -146,7 +146,7 @@ def git(*words):
 
 
 def test_no_file_names_a_machine_or_the_host_of_a_registry():
-    machine = r"(?<![\w.~])/(?:home|Users|root|tmp|work|farm|opt)/\w|\b[A-Z]:\\+Users"
+    machine = r"(?<![\w.~])/(?:home|Users|root|tmp|work|farm|opt)/(?!me/)\w|\b[A-Z]:\\+Users"
     host = r"py[p]i\.org|python[h]osted|registry\.npm[j]s|deb\.deb[i]an|download\.pyt[o]rch"
     for name in git("ls-files").stdout.splitlines():
         path = ROOT / name
