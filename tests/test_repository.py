@@ -7,12 +7,13 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
-import heed
 import nbformat
 import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+import heed
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -146,9 +147,10 @@ def git(*words):
 
 
 def test_no_file_names_a_machine_or_the_host_of_a_registry():
-    machine = r"(?<![\w.~])/(?:home|Users|root|tmp|work|farm|opt)/(?!me/)\w|\b[A-Z]:\\+Users"
+    machine = r"(?<![\w.~])/(?:home|Users|root|tmp|work|farm|opt)/\w|\b[A-Z]:\\+Users"
     host = r"py[p]i\.org|python[h]osted|registry\.npm[j]s|deb\.deb[i]an|download\.pyt[o]rch"
-    for name in git("ls-files").stdout.splitlines():
+    planted = "tests/test_book_sabotage.py"  # such paths are put into notebooks there, to be found
+    for name in git("ls-files", ":!" + planted).stdout.splitlines():
         path = ROOT / name
         if path.suffix not in {".png", ".otf", ".ttf"} and path.exists():
             found = re.search(f"{machine}|{host}", path.read_text(encoding="utf-8"))
