@@ -2,14 +2,15 @@
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
 from heed.alignment import AttentionSeq2Seq, BidirectionalEncoder
 from heed.attention import record
 from heed.recurrent import free_run, gru_step
 from heed.scores import additive_score
 from heed.text import BOS, EOS, PAD
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from torch import nn
 
 B, N_SOURCE, N_TARGET, D_EMBED, D_HIDDEN, VOCAB = 2, 3, 5, 7, 11, 13
 

@@ -4,10 +4,11 @@ import math
 
 import pytest
 import torch
-from heed.attention import MaskedSoftmax, expectation, masked_softmax, record
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+
+from heed.attention import MaskedSoftmax, expectation, masked_softmax, record
 
 B, N_Q, N_K, D_V = 2, 3, 5, 11
 

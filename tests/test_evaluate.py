@@ -3,9 +3,10 @@
 from itertools import pairwise
 
 import pytest
-from heed.evaluate import F1, Span, exact_match, span_f1, spans
 from hypothesis import given
 from hypothesis import strategies as st
+
+from heed.evaluate import F1, Span, exact_match, span_f1, spans
 
 
 def test_exact_match_on_paper():

@@ -16,14 +16,15 @@ from babel.dates import format_date
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
+from matplotlib.font_manager import findfont
+from matplotlib.ft2font import FT2Font
+from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
+
 from heed import plot
 from heed.data.dates import DATE_LANGUAGES
 from heed.data.names import NAME_LANGUAGES
 from heed.plot.charts import EndLabel, apart
 from heed.plot.style import CJK, COLOURS, LINES, MARKERS, SCORES, WEIGHTS, as_text, ink_on, luminance, written
-from matplotlib.font_manager import findfont
-from matplotlib.ft2font import FT2Font
-from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
 
 FRENCH = "mercredi 5 septembre 198"
 ISO, CHINESE = "1987-03-05", "1987年3月5日星期四"

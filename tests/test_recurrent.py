@@ -4,6 +4,10 @@ import math
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
 from heed.recurrent import (
     Classifier,
     ConditionalLanguageModel,
@@ -19,9 +23,6 @@ from heed.recurrent import (
     write,
 )
 from heed.text import BOS, EOS, PAD
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from torch import nn
 
 B, N, D_IN, D_HIDDEN, VOCAB = 2, 3, 5, 7, 11
 

@@ -3,8 +3,9 @@
 import math
 
 import torch
-from heed.scores import AdditiveScore, additive_score
 from torch import nn
+
+from heed.scores import AdditiveScore, additive_score
 
 B, N_Q, N_K, D_Q, D_K, D_HIDDEN = 2, 3, 5, 7, 11, 13
 

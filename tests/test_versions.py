@@ -4,8 +4,9 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
-import heed
 import pytest
+
+import heed
 
 
 def test_an_old_python_is_named_with_the_command():
