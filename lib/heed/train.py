@@ -80,8 +80,7 @@ def look(model, watch, step):
 class Progress:
     """A line that says how far a loop has come and how long it will still take; it vanishes with the loop.
 
-    In a notebook the line is a display that ends empty, so that nothing of it is stored; in a terminal it is
-    one line of stderr, erased at the end; in a file, a pipe or a test nothing is written at all.
+    In a notebook it is a display that ends empty, in a terminal a line that is erased; elsewhere it is none.
 
     n_steps: how many steps there will be
     """
@@ -91,12 +90,9 @@ class Progress:
 
     def __enter__(self):
         self.began = self.shown = time.monotonic()
-        shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-        self.display = None
-        if shell is not None and hasattr(shell, "kernel"):
-            from IPython.display import display
-
-            self.display = display({}, raw=True, display_id=True)
+        IPython = sys.modules.get("IPython")
+        in_notebook = IPython and hasattr(IPython.get_ipython(), "kernel")
+        self.display = IPython.display.display({}, raw=True, display_id=True) if in_notebook else None
         self.terminal = self.display is None and sys.stderr.isatty()
         return self
 

@@ -1,0 +1,142 @@
+"""Checks of chapter 01, recurrent networks."""
+
+from itertools import product
+from math import tanh
+
+import torch
+
+from heed.check import exercise, expect, expect_close
+from heed.evaluate import Span
+
+
+@exercise
+def remember(yours):
+    """the state knows whether there was a "not", however long ago"""
+    numbers = yours()
+    count = len(numbers) if isinstance(numbers, tuple | list) else 1
+    expect(count == 3, f"Three numbers are wanted, w_x, w_h and b; the function gives back {count}.")
+    w_x, w_h, b = (float(number) for number in numbers)
+
+    def last(word_is_not):
+        h = 0.0
+        for x in word_is_not:
+            h = tanh(w_x * x + w_h * h + b)
+        return h
+
+    h = last([0])
+    expect(h < -0.9, f"After one other word the state should be near −1, and it is {h:.2f}: b decides.")
+    h = last([1])
+    expect(h > 0.9, f"Right after “not” as the first word, the state should be near 1, and it is {h:.2f}.")
+    h = last([1, 0])
+    expect(h > 0.9, f"The state forgets: one word after “not” it is {h:.2f}. The old state must weigh more.")
+    h = last([0, 1])
+    expect(h > 0.9, f"A “not” after another word is missed, h is {h:.2f}: w_x must outweigh the old −1.")
+    for words in [[1] + [0] * 50, [0] * 50, [0] * 50 + [1], *product([0, 1], repeat=6)]:
+        h, wanted = last(words), 1 if any(words) else -1
+        expect(h * wanted > 0.9, f"After the inputs {list(words)} the state is {h:.2f} instead of {wanted}.")
+
+
+@exercise
+def bio_tags(yours):
+    """the tags say where each name begins, goes on and ends"""
+
+    def written(n, marked, first, inside, over=0):
+        tags = ["O"] * n
+        for kind, start, end in sorted(marked, key=lambda span: span.start):
+            for i in range(start, min(end + over, n)):
+                tags[i] = f"{first if i == start else inside}-{kind}"
+        return tags
+
+    cases = [
+        (8, {Span("PLACE", 3, 5), Span("MONTH", 6, 7)}),
+        (5, {Span("MONEY", 0, 2), Span("MONEY", 2, 5)}),
+        (3, set()),
+        (1, {Span("LANGUAGE", 0, 1)}),
+    ]
+    typical = {
+        "The end of a span is the first word after it; your tags go on for one word too many.": ("B", "I", 1),
+        "A span begins with B-; yours begins with I-.": ("I", "I", 0),
+        "Only the first word of a span gets B-, the others get I-.": ("B", "B", 0),
+        "The kind is right, and B- and I- are the wrong way round.": ("I", "B", 0),
+    }
+    for n, marked in cases:
+        tags = yours(n, set(marked))
+        expect(isinstance(tags, list), f"A list of tags is wanted, and this is a {type(tags).__name__}.")
+        expect(len(tags) == n, f"{n} words need {n} tags, and there are {len(tags)}.")
+        right = written(n, marked, "B", "I")
+        for sentence, way in typical.items():
+            expect(tags == right or tags != written(n, marked, *way), sentence)
+        expect(tags == right, f"For {n} words and {sorted(map(tuple, marked))} it should be {right}.")
+
+
+@exercise
+def perplexity(yours):
+    """every real letter counts once, and padding not at all"""
+    scores = torch.randn(3, 5, 7, dtype=torch.float64)
+    ids = torch.tensor([[4, 5, 6, 2, 2], [5, 2, 0, 0, 0], [1, 4, 2, 0, 0]])
+    real = ids != 0
+    loss = -scores.log_softmax(-1).gather(-1, ids[..., None])[..., 0]
+    raw = -scores.gather(-1, ids[..., None])[..., 0]
+    by_name = torch.stack([row[mask].mean() for row, mask in zip(loss, real, strict=True)])
+    expect_close(
+        yours(scores, ids),
+        loss[real].mean().exp(),
+        "the perplexity",
+        typical={
+            "Padding counts as well: leave out the positions where ids is 0.": loss.mean().exp(),
+            "This is the mean of −log p; the perplexity is exp of it.": loss[real].mean(),
+            "This is exp of the sum; it should be exp of the mean.": loss[real].sum().exp(),
+            "The losses of padding are set to 0, but its positions still count in the mean.":
+                (loss * real).mean().exp(),
+            "Each name counts the same here, however short; each letter should.": by_name.mean().exp(),
+            "This is the mean of the names' perplexities; take the mean before exp, over all letters.":
+                by_name.exp().mean(),
+            "This is the mean of 1/p; take the mean of −log p first, and exp of that.":
+                loss[real].exp().mean(),
+            "These are scores, not logarithms of probabilities: log_softmax is missing.":
+                raw[real].mean().exp(),
+            "The sign is wrong: a perplexity below 1 would be surer than sure.": (-loss[real].mean()).exp(),
+            "The logarithm is the natural one, so the power is one of e, not of 2.": 2 ** loss[real].mean(),
+        },
+    )
+
+
+@exercise
+def back_through_time(yours):
+    """the gradient travels back through every step, as autograd says"""
+    n, d = 5, 3
+    W_h, gradient = torch.randn(d, d, dtype=torch.float64), torch.randn(d, dtype=torch.float64)
+    h = torch.zeros(d, dtype=torch.float64, requires_grad=True)
+    states = []
+    for x in torch.randn(n, d, dtype=torch.float64):
+        h = torch.tanh(x + W_h @ h)
+        states.append(h)
+    true = torch.stack(torch.autograd.grad(states[-1] @ gradient, states))
+    states = torch.stack(states).detach()
+
+    def wrongly(back):
+        rows = [gradient]
+        for t in range(n - 1, 0, -1):
+            rows.insert(0, back(rows[0], t))
+        return torch.stack(rows)
+
+    slope = 1 - states**2
+    expect_close(
+        yours(states.clone(), W_h.clone(), gradient.clone()),
+        true,
+        "the table of gradients",
+        typical={
+            "The rows are in the order of computing; row 0 belongs to the first state.": true.flip(0),
+            "Forwards the product was W_h @ h; backwards the sum runs over the first index: g @ W_h.":
+                wrongly(lambda g, t: W_h @ (g * slope[t])),
+            "The slope of tanh, 1 − h², is missing.": wrongly(lambda g, t: g @ W_h),
+            "The slope belongs to the later state, h_t, through whose tanh the gradient goes back.":
+                wrongly(lambda g, t: (g * slope[t - 1]) @ W_h),
+            "The slope is taken after W_h; going back, the tanh comes first.":
+                wrongly(lambda g, t: (g @ W_h) * slope[t]),
+            "The slope of tanh is 1 − h², and here it is 1 − h.":
+                wrongly(lambda g, t: (g * (1 - states[t])) @ W_h),
+            "All rows are the gradient of the last state: each step back must change it.":
+                gradient.expand(n, d),
+        },
+    )
