@@ -73,7 +73,8 @@ def course_map(paths, rows=None):
             planned += [f"| {row['id']} | {escaped(row['what'])} | {chapter:02} {title} |" for row in mine]
     if planned:
         head = ["| | what | chapter |", "|---|---|---|"]
-        parts += ["**Open: chapters that are planned**", "\n".join(head + planned)]
+        summary = f"<details><summary>Open: {len(planned)} rows of chapters that are planned</summary>"
+        parts += [summary, "\n".join(head + planned), "</details>"]
     return "\n\n".join(parts)
 
 
