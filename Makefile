@@ -39,6 +39,7 @@ chapters: .venv/ready ## mirror the library into the chapters, redraw the map, r
 	@$(python) book/chapters.py mirror
 	@$(python) book/chapters.py map
 	@$(python) book/chapters.py run
+	@$(python) book/chapters.py cover
 
 clean: ## remove everything that make has made, .venv included
 	@echo "Removing .venv, book/_build and caches."

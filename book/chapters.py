@@ -5,6 +5,7 @@
     python book/chapters.py redraft 04                the notebook -> drafts/04_score_functions.py
     python book/chapters.py mirror                    rewrite mirrored cells from the library
     python book/chapters.py map                       redraw the course map in chapter 00
+    python book/chapters.py cover                     copy the README's figure out of its chapter
     python book/chapters.py run 04                    run in place, store in the book's own form
     python book/chapters.py fresh 04                  run, and renew also the outputs that always vary
     python book/chapters.py check 04                  say what the book's rules still ask for
@@ -21,7 +22,20 @@ import course_map
 import rules
 from mirrors import mirror
 from nbclient.exceptions import CellExecutionError
-from notebooks import CHAPTERS, ROOT, empty, keep_what_varies, normal, notebooks, read, run, text, write
+from notebooks import (
+    CHAPTERS,
+    COVER,
+    ROOT,
+    cover,
+    empty,
+    keep_what_varies,
+    normal,
+    notebooks,
+    read,
+    run,
+    text,
+    write,
+)
 
 DRAFTS = ROOT / "drafts"
 
@@ -119,6 +133,12 @@ def draw_map(words):
     store(normal(course_map.redrawn(read(path), notebooks(path.parent))), path)
 
 
+def copy_cover(words):
+    """Copy the figure of the one cell that is tagged `cover` to where the README shows it."""
+    COVER.write_bytes(cover(notebooks()))
+    print(f"{shown(COVER)}: written")
+
+
 def execute(words, keep=keep_what_varies):
     """Run notebooks in place, each in a new kernel that starts in the notebook's own folder."""
     for path in chosen(words):
@@ -149,6 +169,7 @@ VERBS = {
     "redraft": redraft,
     "mirror": renew,
     "map": draw_map,
+    "cover": copy_cover,
     "run": execute,
     "fresh": refresh,
     "check": check,

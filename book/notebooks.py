@@ -5,8 +5,8 @@ counts run from 1 to n, and of the metadata only tags and alternative texts stay
 diff.
 """
 
+import base64
 import hashlib
-import sys
 from pathlib import Path
 
 import nbformat
@@ -18,6 +18,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 ROOT = Path(__file__).resolve().parents[1]
 CHAPTERS = ROOT / "chapters"
+COVER = ROOT / "assets" / "readme.png"
 
 SETUP = """\
 # On Colab this cell fetches and installs the course. Where `heed` is installed, it does nothing.
@@ -166,6 +167,10 @@ def keep_what_varies(new, old):
     return normal(new)
 
 
-def say(line):
-    """Tell the author."""
-    print(line, file=sys.stderr)
+def cover(paths):
+    """The README's figure, as the bytes of a PNG: that of the one cell that is tagged `cover`."""
+    cells = [cell for path in paths for cell in read(path).cells if "cover" in tags(cell)]
+    figures = [o.data["image/png"] for c in cells for o in c.outputs if "image/png" in o.get("data", {})]
+    if len(figures) != 1:
+        raise ValueError(f"One figure must be tagged cover, for the README; {len(figures)} are.")
+    return base64.b64decode(figures[0])

@@ -5,7 +5,7 @@ pyproject.toml collects `chapters/` beside `tests/`, and conftest.py adds what n
 """
 
 import pytest
-from notebooks import is_solution, notebooks, number, read
+from notebooks import COVER, cover, is_solution, notebooks, number, read
 from rules import rules, shows_the_library
 
 PAGES = notebooks()
@@ -39,6 +39,11 @@ def test_chapters_are_numbered_without_gaps_and_each_has_solutions():
     assert sorted(WRITTEN) == list(range(len(WRITTEN)))
     for path in PAGES:
         assert is_solution(path) or (path.parent / "solutions" / path.name).is_file(), path.name
+
+
+@whole
+def test_the_readme_shows_the_figure_that_its_chapter_stores():
+    assert COVER.read_bytes() == cover(PAGES), "python book/chapters.py cover copies it"
 
 
 @whole
