@@ -34,7 +34,7 @@ book: .venv/ready ## build the HTML edition in book/_build/html
 	@echo "Building the HTML edition."
 	@$(python) book/build.py
 
-chapters: .venv/ready ## mirror the library into the chapters, redraw the map, run every notebook in place
+chapters: .venv/ready ## run every notebook in place, with the library's text, the map and the README's figure as they are now
 	@echo "Running every chapter and storing what it prints."
 	@$(python) book/chapters.py mirror
 	@$(python) book/chapters.py map

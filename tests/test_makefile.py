@@ -86,7 +86,8 @@ def test_the_first_call_sets_up_and_the_second_does_only_what_is_left(folder):
     assert folder.make("test")[2] == ["venv python3", INSTALL, *TEST]
     assert folder.make("test")[2] == TEST
     assert folder.make("book")[2] == ["book/build.py"]
-    assert folder.make("chapters")[2] == [f"book/chapters.py {verb}" for verb in ("mirror", "map", "run")]
+    verbs = ("mirror", "map", "run", "cover")
+    assert folder.make("chapters")[2] == [f"book/chapters.py {verb}" for verb in verbs]
     (lab,) = folder.make("lab", "OPTIONS=--no-browser")[2]
     assert re.fullmatch(r"-m jupyterlab .*/chapters/00_preface\.ipynb .*--no-browser", lab)
 
