@@ -1,7 +1,7 @@
 """Does the same training give the same digits on another type of processor?
 
-torch chooses its kernels by what the processor can do; ATEN_CPU_CAPABILITY makes it choose those of an older type.
-Each setting trains the preface's network in a process of its own. Run: python assets/00_preface/precision.py
+torch chooses its kernels by what the processor can do; ATEN_CPU_CAPABILITY makes it choose those of an older
+type. Each setting trains the preface's network in a process of its own. Run: python assets/00_preface/precision.py
 """
 
 import json
@@ -50,7 +50,7 @@ if __name__ == "__main__":
             )
             losses.setdefault(way, {})[kind] = float(done.stdout)
     log = {
-        "what": "loss after 150 updates of the preface's network, seed 0, by the processor type that torch assumes",
+        "what": "loss after 150 updates of the preface's network, seed 0, by assumed processor type",
         "hardware": f"{platform.machine()} CPU with AVX-512, {torch.get_num_threads()} thread(s)",
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
         "loss": losses,
