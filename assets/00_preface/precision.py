@@ -1,7 +1,9 @@
 """Does the same training give the same digits on another type of processor?
 
 torch chooses its kernels by what the processor can do; ATEN_CPU_CAPABILITY makes it choose those of an older
-type. Each setting trains the preface's network in a process of its own. Run: python assets/00_preface/precision.py
+type. Each setting trains the preface's network in a process of its own.
+
+    python assets/00_preface/precision.py
 """
 
 import json
