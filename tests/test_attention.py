@@ -4,11 +4,24 @@ import math
 
 import pytest
 import torch
+from heed.attention import (
+    MaskedSoftmax,
+    MultiHeadAttention,
+    attention,
+    causal_mask,
+    expectation,
+    fused_attention,
+    masked_softmax,
+    merge_heads,
+    padding_mask,
+    record,
+    split_heads,
+)
+from heed.text import PAD
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from heed.attention import MaskedSoftmax, expectation, masked_softmax, record
 
 B, N_Q, N_K, D_V = 2, 3, 5, 11
 
@@ -118,3 +131,116 @@ def test_record_collects_what_ran_and_lets_go():
     assert not model.first._forward_hooks
     with pytest.raises(ValueError, match="Linear"), record(nn.Linear(2, 2)):
         pass
+
+
+# --- Scaled dot-product attention and several heads ------------------------------------------------------
+
+H, D_K, D_MODEL = 7, 2, 14
+
+
+def double(*shape):
+    return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+
+
+def test_scaled_attention_on_paper():
+    q, k = torch.tensor([[2.0, 0.0, 0.0, 0.0]]), torch.eye(4)[:2] * math.log(3)
+    mixture, weights = attention(q, k, torch.tensor([[4.0], [8.0]]))  # scores [ln 3, 0]
+    assert torch.allclose(weights, torch.tensor([[0.75, 0.25]])) and torch.allclose(
+        mixture, torch.tensor([[5.0]])
+    )
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_explicit_fused_and_torchs_own_agree_forward_and_gradient(masked):
+    torch.manual_seed(0)
+    q, k, v = double(B, H, N_Q, D_K), double(B, H, N_K, D_K), double(B, H, N_K, D_V)
+    mask = (torch.rand(B, 1, N_Q, N_K) < 0.6) | (torch.arange(N_K) == 0) if masked else None
+    ours, fused = attention(q, k, v, mask)[0], fused_attention(q, k, v, mask)
+    theirs = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    direction = torch.randn_like(ours)
+    gradients = [torch.autograd.grad(out, (q, k, v), direction) for out in (ours, fused, theirs)]
+    assert torch.allclose(ours, theirs, atol=1e-10) and torch.allclose(fused, theirs, atol=1e-10)
+    for a, b, c in zip(*gradients, strict=True):
+        assert torch.allclose(a, c, atol=1e-10) and torch.allclose(b, c, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("compute", [lambda *a: attention(*a)[0], fused_attention])
+def test_a_query_that_may_look_nowhere_gets_zeros_and_gives_finite_gradients(compute, dtype):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(B, H, n, D_K).to(dtype).requires_grad_() for n in (N_Q, N_K, N_K))
+    mask = torch.ones(B, 1, N_Q, N_K, dtype=torch.bool)
+    mask[0, :, 1] = False
+    out = compute(q, k, v, mask)
+    out.pow(2).sum().backward()
+    assert (out[0, :, 1] == 0).all() and (q.grad[0, :, 1] == 0).all()
+    assert all(t.grad.isfinite().all() for t in (q, k, v))
+
+
+def test_attention_is_blind_to_order():
+    torch.manual_seed(0)
+    q, k, v, order = double(N_Q, D_K), double(N_K, D_K), double(N_K, D_V), torch.randperm(N_K)
+    assert torch.allclose(attention(q, k[order], v[order])[0], attention(q, k, v)[0])
+
+
+def test_masks_on_paper():
+    assert causal_mask(3).tolist() == [[True, False, False], [True, True, False], [True, True, True]]
+    assert padding_mask(torch.tensor([[4, PAD], [4, 5]])).tolist() == [[[[True, False]]], [[[True, True]]]]
+    both = causal_mask(2) & padding_mask(torch.tensor([[4, PAD]]))
+    assert both.shape == (1, 1, 2, 2) and both[0, 0].tolist() == [[True, False], [True, False]]
+
+
+def test_heads_are_cut_and_merged_without_mixing():
+    x = torch.arange(B * N_Q * D_MODEL).view(B, N_Q, D_MODEL)
+    heads = split_heads(x, H)
+    assert heads.shape == (B, H, N_Q, D_K) and torch.equal(merge_heads(heads), x)
+    assert torch.equal(heads[1, 3, 2], x[1, 2, 3 * D_K : 4 * D_K])
+
+
+def torchs(ours):
+    """nn.MultiheadAttention with our weights."""
+    theirs = nn.MultiheadAttention(D_MODEL, H, batch_first=True, dtype=torch.float64)
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(torch.cat([ours.W_q.weight, ours.W_k.weight, ours.W_v.weight]))
+        theirs.in_proj_bias.copy_(torch.cat([ours.W_q.bias, ours.W_k.bias, ours.W_v.bias]))
+        theirs.out_proj.load_state_dict(ours.W_o.state_dict())
+    return theirs
+
+
+@pytest.mark.parametrize("n_k", [N_Q, N_K])
+def test_multi_head_attention_equals_torchs_and_a_loop_over_heads(n_k):
+    torch.manual_seed(0)
+    ours = MultiHeadAttention(D_MODEL, H).double()
+    q, k, v = double(B, N_Q, D_MODEL), double(B, n_k, D_MODEL), double(B, n_k, D_MODEL)
+    mask = torch.rand(N_Q, n_k) < 0.7
+    mask[:, 0] = True
+    theirs = torchs(ours)(q, k, v, attn_mask=~mask)[0]
+    with record(ours) as maps:
+        out = ours(q, k, v, mask)
+    parts = []
+    for i in range(H):
+        own = slice(i * D_K, (i + 1) * D_K)
+        project = [
+            x @ W.weight[own].T + W.bias[own] for x, W in ((q, ours.W_q), (k, ours.W_k), (v, ours.W_v))
+        ]
+        mixture, weights = attention(*project, mask)
+        parts.append(mixture)
+        assert torch.allclose(maps["weights"][0][:, i], weights, atol=1e-12)
+    assert torch.allclose(out, ours.W_o(torch.cat(parts, dim=-1)), atol=1e-12)
+    assert torch.allclose(out, theirs, atol=1e-10)
+    direction = torch.randn_like(out)
+    for a, b in zip(*(torch.autograd.grad(o, (q, k, v), direction) for o in (out, theirs)), strict=True):
+        assert torch.allclose(a, b, atol=1e-10)
+
+
+def test_the_number_of_parameters_does_not_depend_on_the_heads():
+    assert (
+        len({sum(p.numel() for p in MultiHeadAttention(12, h).parameters()) for h in (1, 2, 3, 4, 6, 12)})
+        == 1
+    )
+
+
+@pytest.mark.parametrize("n_heads, nearest", [(5, 7), (0, 1), (20, 14)])
+def test_heads_that_do_not_divide_the_width_are_refused(n_heads, nearest):
+    with pytest.raises(ValueError, match=rf"d_model=14 .*n_heads={n_heads}.*{nearest}"):
+        MultiHeadAttention(D_MODEL, n_heads)

@@ -3,10 +3,14 @@
 This module does not know in what layer or model it is used.
 """
 
+import math
 from contextlib import contextmanager
 
 import torch
 from torch import nn
+from torch.nn import functional as F
+
+from heed.text import PAD
 
 
 def masked_softmax(scores, mask=None):
@@ -87,3 +91,126 @@ def record(model):
     finally:
         for hook in hooks:
             hook.remove()
+
+
+# --- Scaled dot-product attention, and several of them side by side ---------------------------------------
+
+
+def attention(q, k, v, mask=None):
+    """Mix the values, weighting each by how well its key answers the query.
+
+        Attention(Q, K, V) = softmax(QKᵀ / √d_k) V      (Vaswani et al. 2017, eq. 1)
+
+    q: (..., n_q, d_k)
+    k: (..., n_k, d_k)
+    v: (..., n_k, d_v)
+    mask: bool, True where the query may look; broadcasts to (..., n_q, n_k)
+
+    Returns the mixture (..., n_q, d_v) and the weights (..., n_q, n_k).
+    Raises ValueError if the mask is not bool or does not fit the scores.
+    """
+    weights = masked_softmax(scaled_scores(q, k), mask)  # (..., n_q, n_k)
+    return expectation(weights, v), weights
+
+
+def scaled_scores(q, k):
+    """Compare each query with each key by their dot product, divided by √d_k.
+
+    q: (..., n_q, d_k)
+    k: (..., n_k, d_k)
+
+    Returns (..., n_q, n_k).
+    """
+    return q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (..., n_q, n_k)
+
+
+def fused_attention(q, k, v, mask=None):
+    """`attention` in one kernel of torch's, which never writes the weights down: the same mixture, without them.
+
+    q: (..., n_q, d_k)
+    k: (..., n_k, d_k)
+    v: (..., n_k, d_v)
+    mask: bool, True where the query may look; broadcasts to (..., n_q, n_k)
+
+    Returns (..., n_q, d_v).
+    """
+    if mask is None:
+        return F.scaled_dot_product_attention(q, k, v)  # (..., n_q, d_v)
+    check_mask(mask, (*q.shape[:-1], k.shape[-2]))
+    somewhere = mask.any(dim=-1, keepdim=True)
+    mixture = F.scaled_dot_product_attention(q, k, v, attn_mask=mask | ~somewhere)  # (..., n_q, d_v)
+    return mixture.masked_fill(~somewhere, 0.0)  # (..., n_q, d_v)
+
+
+def causal_mask(n):
+    """mask[i, j] is True when position i may look at position j: at itself and at what stands before it.
+
+    Returns the lower-triangular table of ones (n, n), bool.
+    """
+    return torch.ones(n, n, dtype=torch.bool).tril()  # (n, n)
+
+
+def padding_mask(ids):
+    """mask[i, 0, 0, j] is True when token j of sentence i is real: every head and every query may look at it.
+
+    ids: (b, n_k)
+
+    Returns (b, 1, 1, n_k), bool; the axes are sentence, head, query, key.
+    """
+    return (ids != PAD)[:, None, None, :]  # (b, 1, 1, n_k)
+
+
+def split_heads(x, n_heads):
+    """Cut each token's vector into h pieces and put the heads before the tokens.
+
+    x: (b, n, d_model)
+
+    Returns (b, h, n, d_k) with d_k = d_model / h.
+    """
+    b, n, d_model = x.shape
+    return x.view(b, n, n_heads, d_model // n_heads).transpose(1, 2)  # (b, h, n, d_k)
+
+
+def merge_heads(x):
+    """Put the pieces of each token side by side again: the inverse of `split_heads`.
+
+    x: (b, h, n, d_k)
+
+    Returns (b, n, h*d_k).
+    """
+    return x.transpose(1, 2).flatten(2)  # (b, n, h*d_k)
+
+
+class MultiHeadAttention(nn.Module):
+    """h attentions side by side, each in its own d_k = d_model / h dimensions.
+
+        head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)
+        MultiHead(Q, K, V) = [head_1; …; head_h] W^O      (Vaswani et al. 2017, section 3.2.2)
+
+    The projections of all heads are one matrix each, so the number of parameters does not depend on h.
+    """
+
+    def __init__(self, d_model, n_heads, dropout=0.0):
+        super().__init__()
+        check_heads(d_model, n_heads)
+        self.n_heads = n_heads
+        self.W_q, self.W_k, self.W_v, self.W_o = (nn.Linear(d_model, d_model) for _ in range(4))
+        self.weights = MaskedSoftmax()
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, q, k, v, mask=None):
+        """q: (b, n_q, d_model). k, v: (b, n_k, d_model). mask: broadcasts to (b, h, n_q, n_k).
+
+        Returns (b, n_q, d_model).
+        """
+        q, k, v = (split_heads(W(x), self.n_heads) for W, x in ((self.W_q, q), (self.W_k, k), (self.W_v, v)))
+        weights = self.dropout(self.weights(scaled_scores(q, k), mask))  # (b, h, n_q, n_k)
+        return self.W_o(merge_heads(expectation(weights, v)))  # (b, n_q, d_model)
+
+
+def check_heads(d_model, n_heads):
+    """Refuse a width that the heads cannot share equally, and name the nearest number of heads that can."""
+    if n_heads < 1 or d_model % n_heads:
+        fits = [h for h in range(1, d_model + 1) if d_model % h == 0]
+        nearest = min(fits, key=lambda h: abs(h - n_heads))
+        raise ValueError(f"{d_model=} is not divisible by {n_heads=}; the nearest that works is {nearest}.")

@@ -1,0 +1,162 @@
+"""The parts of a Transformer's layer, and the two layers that are made of them.
+
+This module knows nothing about tasks.
+"""
+
+import copy
+import math
+
+import torch
+from torch import nn
+
+from heed.text import PAD, check_ids
+
+
+def clones(module, n):
+    """n copies of a module, each with parameters of its own.
+
+    A deep copy: a list that holds one module n times would be one layer that is applied n times.
+    """
+    return nn.ModuleList(copy.deepcopy(module) for _ in range(n))
+
+
+class LayerNorm(nn.Module):
+    """Give each vector mean 0 and variance 1, then scale and shift it by what is learned.
+
+        LN(x) = a ⊙ (x − mean(x)) / √(var(x) + ε) + b      (Ba et al. 2016, eq. 4)
+
+    The variance is the biased one, the mean of the squares, and ε stands under the root, as in torch's nn.LayerNorm.
+
+    x: (..., d_model)
+
+    Returns (..., d_model).
+    """
+
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.a = nn.Parameter(torch.ones(d_model))
+        self.b = nn.Parameter(torch.zeros(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        centred = x - x.mean(dim=-1, keepdim=True)  # (..., d_model)
+        variance = centred.square().mean(dim=-1, keepdim=True)  # (..., 1)
+        return self.a * centred * torch.rsqrt(variance + self.eps) + self.b  # (..., d_model)
+
+
+class SublayerConnection(nn.Module):
+    """A residual round a sublayer, with the norm before it (pre-norm): the path from end to end stays free.
+
+        y = x + Dropout(F(LN(x)))      (Xiong et al. 2020; so in the Annotated Transformer and in most code)
+
+    A stack of such layers needs one more norm at its end: nothing has normalised the last sum.
+    """
+
+    def __init__(self, size, dropout):
+        super().__init__()
+        self.norm = LayerNorm(size)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x, sublayer):
+        """x: (b, n, d_model). sublayer: a function that keeps the shape. Returns (b, n, d_model)."""
+        return x + self.dropout(sublayer(self.norm(x)))  # (b, n, d_model)
+
+
+class PostNormConnection(nn.Module):
+    """A residual round a sublayer, with the norm after it (post-norm): the one in the paper.
+
+    y = LN(x + Dropout(F(x)))      (Vaswani et al. 2017, sections 3.1 and 5.4)
+    """
+
+    def __init__(self, size, dropout):
+        super().__init__()
+        self.norm = LayerNorm(size)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x, sublayer):
+        """x: (b, n, d_model). sublayer: a function that keeps the shape. Returns (b, n, d_model)."""
+        return self.norm(x + self.dropout(sublayer(x)))  # (b, n, d_model)
+
+
+class PositionwiseFeedForward(nn.Module):
+    """A network with one hidden layer, the same for every position and blind to all others.
+
+        FFN(x) = max(0, x W_1 + b_1) W_2 + b_2      (Vaswani et al. 2017, eq. 2)
+
+    x: (b, n, d_model)
+
+    Returns (b, n, d_model).
+    """
+
+    def __init__(self, d_model, d_ff, dropout):
+        super().__init__()
+        self.W_1 = nn.Linear(d_model, d_ff)
+        self.W_2 = nn.Linear(d_ff, d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x):
+        hidden = self.dropout(torch.relu(self.W_1(x)))  # (b, n, d_ff)
+        return self.W_2(hidden)  # (b, n, d_model)
+
+
+class Embeddings(nn.Module):
+    """One learned vector for each token, multiplied by √d_model (Vaswani et al. 2017, section 3.4).
+
+    ids: (b, n)
+
+    Returns (b, n, d_model). Raises ValueError with the id, its position and the vocabulary's size for an unknown id.
+    """
+
+    def __init__(self, d_model, vocab):
+        super().__init__()
+        self.table = nn.Embedding(vocab, d_model, padding_idx=PAD)
+
+    def forward(self, ids):
+        check_ids(ids, self.table.num_embeddings)
+        return self.table(ids) * math.sqrt(self.table.embedding_dim)  # (b, n, d_model)
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then a feed-forward network, each in a connection of its own."""
+
+    def __init__(self, size, self_attention, feed_forward, dropout, connection=SublayerConnection):
+        super().__init__()
+        self.size = size
+        self.self_attention = self_attention
+        self.feed_forward = feed_forward
+        self.sublayer = nn.ModuleList(connection(size, dropout) for _ in range(2))
+
+    def forward(self, x, mask):
+        """x: (b, n, d_model). mask: (b, 1, 1, n). Returns (b, n, d_model)."""
+        x = self.sublayer[0](x, lambda x: self.self_attention(x, x, x, mask))  # (b, n, d_model)
+        return self.sublayer[1](x, self.feed_forward)  # (b, n, d_model)
+
+
+class DecoderLayer(nn.Module):
+    """Self-attention, attention to the source, then a feed-forward network, each in a connection of its own."""
+
+    def __init__(
+        self, size, self_attention, source_attention, feed_forward, dropout, connection=SublayerConnection
+    ):
+        super().__init__()
+        self.size = size
+        self.self_attention = self_attention
+        self.source_attention = source_attention
+        self.feed_forward = feed_forward
+        self.sublayer = nn.ModuleList(connection(size, dropout) for _ in range(3))
+
+    def forward(self, x, memory, source_mask, target_mask):
+        """In source attention the decoder asks (q), and the encoder's memory answers (k and v).
+
+        x: (b, n, d_model)
+        memory: (b, n_source, d_model)
+        source_mask: (b, 1, 1, n_source)
+        target_mask: (b, 1, n, n)
+
+        Returns (b, n, d_model).
+        """
+        x = self.sublayer[0](x, lambda x: self.self_attention(x, x, x, target_mask))  # (b, n, d_model)
+        x = self.sublayer[1](
+            x, lambda x: self.source_attention(x, memory, memory, source_mask)
+        )  # (b, n, d_model)
+        return self.sublayer[2](x, self.feed_forward)  # (b, n, d_model)

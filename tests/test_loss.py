@@ -1,0 +1,53 @@
+"""Label smoothing: on paper, against torch, and at its edges."""
+
+import math
+
+import pytest
+import torch
+from heed.loss import label_smoothing, smoothed
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn import functional as F
+
+N, VOCAB = 5, 7
+
+
+def test_on_paper():
+    assert torch.allclose(smoothed(torch.tensor([1]), 4, 0.4), torch.tensor([[0.1, 0.7, 0.1, 0.1]]))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(0, 0.9), st.integers(0, 2**31))
+def test_equals_torchs_cross_entropy_up_to_the_entropy_of_the_target(smoothing, seed):
+    torch.manual_seed(seed)
+    logits = torch.randn(N, VOCAB, dtype=torch.float64, requires_grad=True)
+    target = torch.randint(0, VOCAB, (N,))
+    ours = label_smoothing(logits.log_softmax(-1), target, smoothing)
+    theirs = F.cross_entropy(logits, target, label_smoothing=smoothing, reduction="sum")
+    q = smoothed(target, VOCAB, smoothing).double()
+    entropy = -torch.special.xlogy(q, q).sum()
+    assert torch.allclose(ours, theirs - entropy, atol=1e-5)
+    a, b = (torch.autograd.grad(loss, logits, retain_graph=True)[0] for loss in (ours, theirs))
+    assert torch.allclose(a, b, atol=1e-6)
+
+
+def test_no_smoothing_is_finite_and_is_the_negative_log_likelihood():
+    log_p = torch.tensor([[0.5, 0.25, 0.25]]).log()
+    assert math.isclose(label_smoothing(log_p, torch.tensor([1]), 0.0).item(), math.log(4), rel_tol=1e-6)
+
+
+def test_being_too_sure_costs():
+    def loss(p):
+        rest = (1 - p) / (VOCAB - 1)
+        row = torch.full((1, VOCAB), rest)
+        row[0, 0] = p
+        return label_smoothing(row.log(), torch.tensor([0]), 0.1).item()
+
+    best = 0.9 + 0.1 / VOCAB
+    assert abs(loss(best)) < 1e-6 and loss(0.9999) > loss(best) and loss(0.5) > loss(best)
+
+
+@pytest.mark.parametrize("smoothing", [-0.1, 1.0, 2.0])
+def test_a_share_that_is_none_is_refused(smoothing):
+    with pytest.raises(ValueError, match=str(smoothing)):
+        smoothed(torch.tensor([1]), 4, smoothing)

@@ -1,0 +1,28 @@
+"""The warm-up schedule: the paper's numbers, its peak, its shape, its refusals."""
+
+import math
+
+import pytest
+from heed.schedule import noam
+
+
+def test_on_paper():
+    assert math.isclose(noam(4, 100, 4), 0.1 * 0.5)  # at the peak: d^(−½) · warmup^(−½)
+    assert math.isclose(noam(1, 100, 4), 0.1 / 8) and math.isclose(noam(16, 100, 4), 0.1 / 4)
+
+
+def test_the_papers_peak():
+    rates = [noam(step, 512, 4000) for step in range(1, 20_000)]
+    assert rates.index(max(rates)) == 3999 and math.isclose(max(rates), (512 * 4000) ** -0.5)
+
+
+def test_it_rises_in_a_line_and_falls_with_the_root():
+    assert math.isclose(noam(300, 512, 4000), 3 * noam(100, 512, 4000))
+    assert math.isclose(noam(40_000, 512, 4000), noam(10_000, 512, 4000) / 2)
+    assert math.isclose(noam(7, 512, 4000, factor=2.0), 2 * noam(7, 512, 4000))
+
+
+@pytest.mark.parametrize("step, warmup", [(0, 10), (1, 0), (-3, 10)])
+def test_refusals(step, warmup):
+    with pytest.raises(ValueError, match=rf"step={step}, warmup={warmup}"):
+        noam(step, 512, warmup)

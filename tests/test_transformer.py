@@ -1,0 +1,151 @@
+"""The whole model: against torch's, its properties, the paper's count, learning."""
+
+import pytest
+import torch
+from heed.data import batches
+from heed.text import BOS, EOS, PAD
+from heed.transformer import Generator, make_model, tie
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+B, N_SOURCE, N, D_MODEL, D_FF, H, VOCAB, VOCAB_TARGET = 2, 3, 5, 14, 11, 7, 13, 17
+
+
+def small(dropout=0.0):
+    torch.manual_seed(0)
+    return make_model(VOCAB, VOCAB_TARGET, 2, D_MODEL, D_FF, H, dropout).double()
+
+
+def ids(n, vocab=VOCAB, b=B):
+    return torch.randint(4, vocab, (b, n), generator=torch.Generator().manual_seed(n))
+
+
+def test_the_papers_base_model_has_the_papers_number_of_parameters():
+    model = tie(make_model(37_000, 37_000))
+    count = sum(p.numel() for p in model.parameters())
+    attention, ff, norm = 4 * (512 * 512 + 512), 2 * 512 * 2048 + 2048 + 512, 2 * 512
+    encoder, decoder = attention + ff + 2 * norm, 2 * attention + ff + 3 * norm
+    assert count == 6 * (encoder + decoder) + 2 * norm + 37_000 * 512 + 37_000
+    assert 62e6 < count < 65e6
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+def test_the_whole_model_equals_torchs_transformer():
+    model = small()
+    theirs = nn.Transformer(
+        D_MODEL, H, 2, 2, D_FF, 0.0, batch_first=True, norm_first=True, dtype=torch.float64
+    )
+    with torch.no_grad():
+        for side in ("encoder", "decoder"):
+            stack, other = getattr(model, side), getattr(theirs, side)
+            other.norm.weight.copy_(stack.norm.a), other.norm.bias.copy_(stack.norm.b)
+            for layer, twin in zip(stack.layers, other.layers, strict=True):
+                pairs = [(layer.self_attention, twin.self_attn)]
+                pairs += [(layer.source_attention, twin.multihead_attn)] if side == "decoder" else []
+                for a, t in pairs:
+                    t.in_proj_weight.copy_(torch.cat([a.W_q.weight, a.W_k.weight, a.W_v.weight]))
+                    t.in_proj_bias.copy_(torch.cat([a.W_q.bias, a.W_k.bias, a.W_v.bias]))
+                    t.out_proj.load_state_dict(a.W_o.state_dict())
+                twin.linear1.load_state_dict(layer.feed_forward.W_1.state_dict())
+                twin.linear2.load_state_dict(layer.feed_forward.W_2.state_dict())
+    source, target = torch.tensor([[4, 5, 6], [7, 8, PAD]]), ids(N, VOCAB_TARGET)
+    causal = torch.triu(torch.ones(N, N, dtype=torch.bool), diagonal=1)
+    out = theirs(
+        model.source_embed(source),
+        model.target_embed(target),
+        tgt_mask=causal,
+        src_key_padding_mask=source == PAD,
+        memory_key_padding_mask=source == PAD,
+    )
+    assert torch.allclose(model(source, target), out, atol=1e-10)
+
+
+def test_the_generator_gives_log_probabilities():
+    torch.manual_seed(0)
+    generator = Generator(D_MODEL, VOCAB).double()
+    x = torch.randn(B, N, D_MODEL, dtype=torch.float64)
+    log_p = generator(x)
+    assert torch.allclose(log_p.exp().sum(-1), torch.ones(B, N, dtype=torch.float64))
+    assert torch.allclose(log_p, torch.log_softmax(generator.proj(x), -1))
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, N - 1))
+def test_no_position_sees_what_comes_after_it(position):
+    model, source, target = small(), ids(N_SOURCE), ids(N, VOCAB_TARGET)
+    changed = target.clone()
+    changed[:, position] = (changed[:, position] - 3) % (VOCAB_TARGET - 4) + 4
+    a, b = model(source, target), model(source, changed)
+    assert torch.allclose(a[:, :position], b[:, :position], atol=1e-12)
+    assert not torch.allclose(a[:, position], b[:, position])
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(1, 4), st.integers(1, 4))
+def test_padding_is_invisible_on_both_sides(more_source, more_target):
+    model, source, target = small(), ids(N_SOURCE), ids(N, VOCAB_TARGET)
+    padded = model(nn.functional.pad(source, (0, more_source)), nn.functional.pad(target, (0, more_target)))
+    assert torch.allclose(padded[:, :N], model(source, target), atol=1e-12)
+
+
+def test_the_memory_is_asked_and_every_source_token_matters():
+    model, source, target = small(), ids(N_SOURCE), ids(N, VOCAB_TARGET)
+    for i in range(N_SOURCE):
+        changed = source.clone()
+        changed[:, i] = (changed[:, i] - 3) % (VOCAB - 4) + 4
+        assert not torch.allclose(model(source, target), model(changed, target))
+
+
+def test_order_matters():
+    model, source, target = small(), ids(N_SOURCE), ids(N, VOCAB_TARGET)
+    assert not torch.allclose(model(source.flip(1), target), model(source, target))
+
+
+def test_a_source_of_padding_alone_gives_finite_numbers_and_gradients():
+    model = small()
+    model(torch.full((B, N_SOURCE), PAD), ids(N, VOCAB_TARGET)).sum().backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+
+
+def test_tied_tables_are_one_and_untied_ones_are_not():
+    model = make_model(VOCAB, VOCAB, 1, D_MODEL, D_FF, H)
+
+    def tables():
+        owners = model.source_embed[0].table, model.target_embed[0].table, model.generator.proj
+        return len({id(owner.weight) for owner in owners})
+
+    assert tables() == 3
+    tie(model)
+    assert tables() == 1
+    with pytest.raises(ValueError, match=f"{VOCAB} and {VOCAB_TARGET}"):
+        tie(small())
+
+
+def test_a_width_that_does_not_divide_is_refused_with_the_nearest_that_does():
+    with pytest.raises(ValueError, match=r"d_model=14.*n_heads=5.*7"):
+        make_model(VOCAB, VOCAB, 1, 14, D_FF, 5)
+
+
+@pytest.mark.parametrize("task", ["copy", "reverse"])
+def test_it_learns_to_copy_and_to_reverse(task):
+    rows = torch.randint(4, VOCAB, (1100, 6), generator=torch.Generator().manual_seed(0)).tolist()
+    pairs = [(row, [BOS, *(row if task == "copy" else row[::-1]), EOS]) for row in rows]
+    torch.manual_seed(0)
+    model = make_model(VOCAB, VOCAB, 2, 32, 64, 4, 0.0)
+    optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
+    stream = batches(pairs[:1000], 64, seed=0)
+    for _ in range(400):
+        batch = next(stream)
+        log_p = model.generator(model(batch.source, batch.target_in))
+        loss = nn.functional.nll_loss(log_p.flatten(0, 1), batch.target_out.flatten())
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    source = torch.tensor(rows[1000:])
+    goal = source if task == "copy" else source.flip(1)
+    written = torch.full((100, 1), BOS)
+    for _ in range(6):
+        best = model.generator(model(source, written)[:, -1]).argmax(-1)
+        written = torch.cat([written, best[:, None]], dim=1)
+    assert (written[:, 1:] == goal).all(1).float().mean() > 0.99
