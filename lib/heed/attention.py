@@ -125,7 +125,7 @@ def scaled_scores(q, k):
 
 
 def fused_attention(q, k, v, mask=None):
-    """`attention` in one kernel of torch's, which never writes the weights down: the same mixture, without them.
+    """`attention` in one kernel of torch's that never writes the weights down: the same mixture, alone.
 
     q: (..., n_q, d_k)
     k: (..., n_k, d_k)
