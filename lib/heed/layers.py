@@ -25,7 +25,8 @@ class LayerNorm(nn.Module):
 
         LN(x) = a ⊙ (x − mean(x)) / √(var(x) + ε) + b      (Ba et al. 2016, eq. 4)
 
-    The variance is the biased one, the mean of the squares, and ε stands under the root, as in torch's nn.LayerNorm.
+    The variance is the biased one, the mean of the squares, and ε stands under the root, as in torch's
+    nn.LayerNorm.
 
     x: (..., d_model)
 
@@ -104,7 +105,7 @@ class Embeddings(nn.Module):
 
     ids: (b, n)
 
-    Returns (b, n, d_model). Raises ValueError with the id, its position and the vocabulary's size for an unknown id.
+    Returns (b, n, d_model). Raises ValueError for an id outside the table.
     """
 
     def __init__(self, d_model, vocab):
@@ -133,7 +134,7 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention, attention to the source, then a feed-forward network, each in a connection of its own."""
+    """Self-attention, attention to the source, a feed-forward network, each in a connection of its own."""
 
     def __init__(
         self, size, self_attention, source_attention, feed_forward, dropout, connection=SublayerConnection

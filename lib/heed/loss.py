@@ -28,7 +28,8 @@ def label_smoothing(log_probabilities, target, smoothing):
 
         KL(q ‖ p) = Σ_j q_j (log q_j − log p_j),   with 0 log 0 = 0
 
-    It differs from cross-entropy with smoothing by the entropy of q, which no model can change: same gradient.
+    It differs from cross-entropy with smoothing by the entropy of q, which no model can change: the
+    gradient is the same.
 
     log_probabilities: (n, vocab)
     target: (n,), ids of real tokens only

@@ -11,7 +11,7 @@ def sinusoids(n, d_model, base=10_000.0):
     """Write each position as a row of sines and cosines, from fast to slow.
 
         PE(pos, 2i)   = sin(pos / base^(2i/d_model))
-        PE(pos, 2i+1) = cos(pos / base^(2i/d_model)),   i = 0 … d_model/2 − 1      (Vaswani et al. 2017, sec. 3.5)
+        PE(pos, 2i+1) = cos(pos / base^(2i/d_model)),  i < d_model/2   (Vaswani et al. 2017, sec. 3.5)
 
     Computed in double precision: far from the start, the angle of single precision is off by whole digits.
 

@@ -68,7 +68,7 @@ class Decoder(nn.Module):
 
 
 class EncoderDecoder(nn.Module):
-    """The whole model but for its last step: who decodes calls the generator, at the positions that are needed.
+    """The whole model but for its last step: who decodes calls the generator where it is needed.
 
     (Vaswani et al. 2017, figure 1)
     """
@@ -82,13 +82,13 @@ class EncoderDecoder(nn.Module):
         self.generator = generator
 
     def forward(self, source, target_in):
-        """source: (b, n_source). target_in: (b, n), from BOS on. Returns vectors (b, n, d_model), not scores."""
+        """source: (b, n_source). target_in: (b, n), from BOS on. Returns (b, n, d_model), not scores."""
         source_mask = padding_mask(source)  # (b, 1, 1, n_source)
         target_mask = padding_mask(target_in) & causal_mask(target_in.shape[1]).to(source.device)
         return self.decode(self.encode(source, source_mask), source_mask, target_in, target_mask)
 
     def encode(self, source, source_mask):
-        """source: (b, n_source). source_mask: (b, 1, 1, n_source). Returns the memory (b, n_source, d_model)."""
+        """source: (b, n_source). source_mask: (b, 1, 1, n_source). Returns (b, n_source, d_model)."""
         return self.encoder(self.source_embed(source), source_mask)  # (b, n_source, d_model)
 
     def decode(self, memory, source_mask, target_in, target_mask):
@@ -99,8 +99,8 @@ class EncoderDecoder(nn.Module):
 def make_model(source_vocab, target_vocab, n_layers=6, d_model=512, d_ff=2048, n_heads=8, dropout=0.1):
     """Build a Transformer; the numbers left out are those of the paper's base model (its table 3).
 
-    Every matrix starts from Xavier's uniform distribution (Glorot & Bengio 2010), every embedding from a normal one
-    with deviation 1/√d_model, so that after the factor √d_model a token's numbers have size 1.
+    Every matrix starts from Xavier's uniform distribution (Glorot & Bengio 2010), every embedding from a
+    normal one with deviation 1/√d_model, so that after the factor √d_model a token's numbers have size 1.
     """
 
     def attention():
