@@ -189,7 +189,7 @@ def swaps(claim):
     for x, y in combinations(sorted(claim.letters), 2):
         other = {x: y, y: x}
         text = re.sub(LETTER, lambda m, other=other: other.get(m[0], m[0]), claim.text)
-        if text.replace(f"{y}*{x}", f"{x}*{y}") != claim.text:
+        if text.replace(f"{y}*{x}", f"{x}*{y}") != claim.text.replace(f"{y}*{x}", f"{x}*{y}"):
             yield replace(claim, text=text)
 
 
