@@ -133,7 +133,7 @@ CALLS = {  # module -> the calls that run all its claims, and the letters that m
     "data": (data, {"b": B}),
     "recurrent": (recurrent, {"b": B}),
     "scores": (scores, {}),
-    "attention": (attention, {}),
+    "attention": (attention, {"h": 11}),
     "alignment": (alignment, {"b": B}),
     "position": (position, {"b": B}),
     "layers": (transformer, {"b": B, "d_model": D_MODEL}),
