@@ -90,7 +90,7 @@ def attention():
     fused_attention(q, k, v, mask)
     causal_mask(N)
     padding_mask(ids(B, M))
-    MultiHeadAttention(3 * 11, 11)(r(B, N, 33), r(B, M, 33), r(B, M, 33), causal_mask(M)[:N])
+    MultiHeadAttention(3 * 11, 11)(r(B, N, 33), r(B, M, 33), r(B, M, 33), causal_mask(M)[:N].expand(B, 1, N, M))
 
 
 def position():
@@ -133,7 +133,7 @@ CALLS = {  # module -> the calls that run all its claims, and the letters that m
     "data": (data, {"b": B}),
     "recurrent": (recurrent, {"b": B}),
     "scores": (scores, {}),
-    "attention": (attention, {"h": 11}),
+    "attention": (attention, {"b": B, "h": 11}),
     "alignment": (alignment, {"b": B}),
     "position": (position, {"b": B}),
     "layers": (transformer, {"b": B, "d_model": D_MODEL}),
