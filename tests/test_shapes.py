@@ -90,7 +90,8 @@ def attention():
     fused_attention(q, k, v, mask)
     causal_mask(N)
     padding_mask(ids(B, M))
-    MultiHeadAttention(3 * 11, 11)(r(B, N, 33), r(B, M, 33), r(B, M, 33), causal_mask(M)[:N].expand(B, 1, N, M))
+    mask = causal_mask(M)[:N].expand(B, 1, N, M)
+    MultiHeadAttention(3 * 11, 11)(r(B, N, 33), r(B, M, 33), r(B, M, 33), mask)
 
 
 def position():
