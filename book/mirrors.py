@@ -12,8 +12,41 @@ from itertools import pairwise
 from notebooks import ROOT
 
 # A public name of a taught module is shown in exactly one chapter, or stands here with the chapter that will.
-TAUGHT = ("text", "recurrent", "scores", "attention", "alignment", "train", "evaluate")
-LATER = {}
+TAUGHT = (
+    *("text", "recurrent", "scores", "attention", "alignment", "position", "layers", "transformer"),
+    *("loss", "schedule", "train", "evaluate"),
+)
+LATER = {
+    "attention.attention": 4,
+    "attention.scaled_scores": 4,
+    "attention.causal_mask": 7,
+    "attention.padding_mask": 7,
+    "attention.split_heads": 8,
+    "attention.merge_heads": 8,
+    "attention.check_heads": 8,
+    "attention.MultiHeadAttention": 8,
+    "attention.fused_attention": 17,
+    "position.sinusoids": 9,
+    "position.PositionalEncoding": 9,
+    "position.LearnedPosition": 9,
+    "layers.LayerNorm": 10,
+    "layers.SublayerConnection": 10,
+    "layers.PostNormConnection": 10,
+    "layers.clones": 11,
+    "layers.PositionwiseFeedForward": 11,
+    "layers.Embeddings": 11,
+    "layers.EncoderLayer": 11,
+    "layers.DecoderLayer": 11,
+    "transformer.Generator": 11,
+    "transformer.Encoder": 11,
+    "transformer.Decoder": 11,
+    "transformer.EncoderDecoder": 11,
+    "transformer.make_model": 11,
+    "transformer.tie": 11,
+    "loss.smoothed": 12,
+    "loss.label_smoothing": 12,
+    "schedule.noam": 12,
+}
 
 HEADER = re.compile(r"#\s*(lib/\S+)\s*$")
 
