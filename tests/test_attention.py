@@ -4,6 +4,10 @@ import math
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
 from heed.attention import (
     MaskedSoftmax,
     MultiHeadAttention,
@@ -18,10 +22,6 @@ from heed.attention import (
     split_heads,
 )
 from heed.text import PAD
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from torch import nn
-
 
 B, N_Q, N_K, D_V = 2, 3, 5, 11
 

@@ -4,6 +4,8 @@ import math
 
 import pytest
 import torch
+from torch import nn
+
 from heed.attention import MultiHeadAttention, causal_mask, padding_mask
 from heed.layers import (
     DecoderLayer,
@@ -16,7 +18,6 @@ from heed.layers import (
     clones,
 )
 from heed.text import PAD
-from torch import nn
 
 B, N, N_SOURCE, D_MODEL, D_FF, H, VOCAB = 2, 5, 3, 14, 11, 7, 13
 CONNECTIONS = [SublayerConnection, PostNormConnection]

@@ -4,10 +4,11 @@ import math
 
 import pytest
 import torch
-from heed.loss import label_smoothing, smoothed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
+
+from heed.loss import label_smoothing, smoothed
 
 N, VOCAB = 5, 7
 

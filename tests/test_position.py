@@ -4,9 +4,10 @@ import math
 
 import pytest
 import torch
-from heed.position import LearnedPosition, PositionalEncoding, sinusoids
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from heed.position import LearnedPosition, PositionalEncoding, sinusoids
 
 B, N, D_MODEL = 2, 5, 14
 

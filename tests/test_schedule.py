@@ -3,6 +3,7 @@
 import math
 
 import pytest
+
 from heed.schedule import noam
 
 

@@ -2,12 +2,13 @@
 
 import pytest
 import torch
-from heed.data import batches
-from heed.text import BOS, EOS, PAD
-from heed.transformer import Generator, make_model, tie
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+
+from heed.data import batches
+from heed.text import BOS, EOS, PAD
+from heed.transformer import Generator, make_model, tie
 
 B, N_SOURCE, N, D_MODEL, D_FF, H, VOCAB, VOCAB_TARGET = 2, 3, 5, 14, 11, 7, 13, 17
 
