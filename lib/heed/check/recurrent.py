@@ -31,9 +31,16 @@ def remember(yours):
     expect(h > 0.9, f"The state forgets: one word after “not” it is {h:.2f}. The old state must weigh more.")
     h = last([0, 1])
     expect(h > 0.9, f"A “not” after another word is missed, h is {h:.2f}: w_x must outweigh the old −1.")
-    for words in [[1] + [0] * 50, [0] * 50, [0] * 50 + [1], *product([0, 1], repeat=6)]:
+    for words in product([0, 1], repeat=6):
         h, wanted = last(words), 1 if any(words) else -1
         expect(h * wanted > 0.9, f"After the inputs {list(words)} the state is {h:.2f} instead of {wanted}.")
+    many = [0] * 100_000
+    h = last([1, *many])
+    expect(h > 0.9, f"The state fades: {len(many)} words after “not” it is {h:.2f}. Is w_h large enough?")
+    h = last(many)
+    expect(h < -0.9, f"After {len(many)} other words the state has left −1, it is {h:.2f}.")
+    h = last([*many, 1])
+    expect(h > 0.9, f"A “not” after {len(many)} other words is missed, h is {h:.2f}.")
 
 
 @exercise
@@ -43,7 +50,7 @@ def bio_tags(yours):
     def written(n, marked, first, inside, over=0):
         tags = ["O"] * n
         for kind, start, end in sorted(marked, key=lambda span: span.start):
-            for i in range(start, min(end + over, n)):
+            for i in range(start, max(start + 1, min(end + over, n))):
                 tags[i] = f"{first if i == start else inside}-{kind}"
         return tags
 
@@ -55,6 +62,7 @@ def bio_tags(yours):
     ]
     typical = {
         "The end of a span is the first word after it; your tags go on for one word too many.": ("B", "I", 1),
+        "The end of a span is the first word after it; your tags stop one word too early.": ("B", "I", -1),
         "A span begins with B-; yours begins with I-.": ("I", "I", 0),
         "Only the first word of a span gets B-, the others get I-.": ("B", "B", 0),
         "The kind is right, and B- and I- are the wrong way round.": ("I", "B", 0),
@@ -64,6 +72,8 @@ def bio_tags(yours):
         expect(isinstance(tags, list), f"A list of tags is wanted, and this is a {type(tags).__name__}.")
         expect(len(tags) == n, f"{n} words need {n} tags, and there are {len(tags)}.")
         right = written(n, marked, "B", "I")
+        dashes = [str(tag).replace("_", "-") for tag in tags]
+        expect(tags == right or dashes != right, "A hyphen stands before the kind, as in B-PLACE.")
         for sentence, way in typical.items():
             expect(tags == right or tags != written(n, marked, *way), sentence)
         expect(tags == right, f"For {n} words and {sorted(map(tuple, marked))} it should be {right}.")
@@ -77,6 +87,7 @@ def perplexity(yours):
     real = ids != 0
     loss = -scores.log_softmax(-1).gather(-1, ids[..., None])[..., 0]
     raw = -scores.gather(-1, ids[..., None])[..., 0]
+    along = [(-scores.log_softmax(i).gather(-1, ids[..., None])[..., 0])[real].mean().exp() for i in (0, 1)]
     by_name = torch.stack([row[mask].mean() for row, mask in zip(loss, real, strict=True)])
     expect_close(
         yours(scores, ids),
@@ -96,6 +107,8 @@ def perplexity(yours):
             "These are scores, not logarithms of probabilities: log_softmax is missing.":
                 raw[real].mean().exp(),
             "The sign is wrong: a perplexity below 1 would be surer than sure.": (-loss[real].mean()).exp(),
+            "log_softmax runs over the batch (dim=0); it should run over the letters, dim=-1.": along[0],
+            "log_softmax runs over the positions (dim=1); it should run over the letters, dim=-1.": along[1],
             "The logarithm is the natural one, so the power is one of e, not of 2.": 2 ** loss[real].mean(),
         },
     )
@@ -121,8 +134,12 @@ def back_through_time(yours):
         return torch.stack(rows)
 
     slope = 1 - states**2
+    given = states.clone(), W_h.clone(), gradient.clone()
+    answer = yours(*given)
+    for name, now, before in zip(("states", "W_h", "gradient"), given, (states, W_h, gradient), strict=True):
+        expect(torch.equal(now, before), f"The function changes {name} in place; make a new tensor instead.")
     expect_close(
-        yours(states.clone(), W_h.clone(), gradient.clone()),
+        answer,
         true,
         "the table of gradients",
         typical={
@@ -134,6 +151,10 @@ def back_through_time(yours):
                 wrongly(lambda g, t: (g * slope[t - 1]) @ W_h),
             "The slope is taken after W_h; going back, the tanh comes first.":
                 wrongly(lambda g, t: (g @ W_h) * slope[t]),
+            "These are the gradients by a, before the tanh: each row has one slope too many.":
+                true * slope,
+            "The state is a tanh already: its slope is 1 − h², without another tanh.":
+                wrongly(lambda g, t: (g * (1 - states[t].tanh() ** 2)) @ W_h),
             "The slope of tanh is 1 − h², and here it is 1 − h.":
                 wrongly(lambda g, t: (g * (1 - states[t])) @ W_h),
             "All rows are the gradient of the last state: each step back must change it.":
