@@ -32,10 +32,36 @@ def masked_weights(yours):
     high = yours(scores + 1000, mask)
     expect(not high.isnan().any(), "Scores of 1000 give nan: subtract each row's largest score before exp.")
     expect_close(high, masked_softmax(scores, mask), "the weights of scores that are 1000 larger")
+    apart = yours(scores + torch.tensor([[1000.0], [0.0]]), mask)
+    expect_close(
+        apart,
+        masked_softmax(scores, mask),
+        "the weights, one row 1000 higher than the other",
+        typical={
+            "The second row is lost beside one that is 1000 higher: subtract each row's own largest score.":
+                masked_softmax(scores, mask) * torch.tensor([[1.0], [0.0]]),
+        },
+    )
+    last = torch.tensor([[True, True, False], [True, True, True]])
+    clamped = (scores - scores.amax(-1, keepdim=True)).exp() * last
+    expect_close(
+        yours(scores, last),
+        masked_softmax(scores, last),
+        "the weights where the largest score is hidden",
+        typical={
+            "Where the largest score is hidden, the row sums to less than one: clamp at a tiny number.":
+                clamped / clamped.sum(-1, keepdim=True).clamp(min=1),
+        },
+    )
     mask[1] = False
     nowhere = yours(scores, mask)
     expect(not nowhere.isnan().any(), "A row that may look nowhere gives nan: 0 was divided by 0.")
     expect((nowhere[1] == 0).all(), "A query that may look nowhere should get zeros, and here it does not.")
+    loud = yours(scores + torch.tensor([0.0, 0.0, 1000.0]), last & torch.tensor([[True], [False]]))
+    expect(
+        torch.allclose(loud[0], masked_softmax(scores, last)[0]),
+        "A hidden score of 1000 changes the others: put hidden scores far below all before you subtract.",
+    )
 
 
 @exercise
@@ -53,6 +79,7 @@ def sampled_attention(yours):
     off = (mean - exact).abs().max()
     expect((mean - even).abs().max() > 0.3, "All places are drawn equally often; draw them by their weights.")
     expect((mean - likeliest).abs().max() > 0.3, "Only the likeliest place is taken; draw the others, too.")
+    expect((mean / 20000 - exact).abs().max() > 0.3, "This is the sum of the draws.")
     expect(off < 0.3, f"20000 draws should come within 0.3 of the expectation; yours are {off:.2f} away.")
     expect(off > 1e-9, "This is the exact expectation. The exercise is to reach it by drawing.")
     few = draw(2)
@@ -79,6 +106,11 @@ def one_further(yours):
         (-asked - 1, "The score is highest at x = −q − 1: the query enters with the wrong sign."),
     ):
         expect(not torch.equal(found, wrong), sentence)
+    expect(scores.std() > 1e-9, "All scores are the same: the units cancel. Shift one of the cliffs.")
+    expect(
+        found.unique().numel() > 1 or found[0].abs() == 6,
+        f"The ridge is at x = {found[0]:.0f} whatever the query is: look at U's first column.",
+    )
     lowest = places[scores.argmin(-1)]
     expect(not torch.equal(lowest, asked + 1), "The score is lowest at x = q + 1: turn the sign of v.")
     expect(
@@ -110,6 +142,9 @@ def contexts(yours):
         "the context",
         typical={
             "Padding has a share in the context: the mask is not used.": mix(scores.softmax(-1)),
+            "Padding is all that is looked at: True means that the decoder may look there.":
+                mix(masked_softmax(scores, ~mask)),
+            "The query is not used: add U s to W h.": mix(masked_softmax(torch.tanh(h @ W.T) @ v, mask)),
             "The softmax ran over the sentences of the batch; it belongs on the source axis.":
                 mix(masked_softmax(scores.T, mask.T).T),
             "The tanh is missing, so that the query has no say.": mix(masked_softmax(linear, mask)),
@@ -139,6 +174,8 @@ def attention_share(yours):
                 block.mean(),
             "This is the sum of the whole block, and grows with the number of rows: take the mean over rows.":
                 block.sum(),
+            "The sum is over the rows and the mean over the columns: do it the other way round.":
+                block.sum(0).mean(),
             "Rows and columns are interchanged: a row is what looks, a column is what is looked at.":
                 weights[columns][:, rows].sum(-1).mean(),
             "The columns are left out, so all shares are 1.": torch.tensor(1.0),
