@@ -2,6 +2,7 @@
 
 import torch
 
+from heed.alignment import AttentionSeq2Seq
 from heed.check import exercise, expect, expect_close, expect_shape
 from heed.data import pad_batch
 from heed.recurrent import RecurrentEncoder, Seq2Seq, free_run
@@ -10,10 +11,10 @@ from heed.text import BOS, EOS, PAD
 BATCH = pad_batch([([5, 9, 6], [BOS, 4, 8, 5, 6, EOS]), ([7], [BOS, 9, EOS]), ([8, 4], [BOS, 6, 6, 7, EOS])])
 
 
-def network():
+def network(shape=Seq2Seq):
     """A small network with large random weights: its state and what it reads decide what it says."""
     torch.manual_seed(1)
-    model = Seq2Seq(source_vocab=11, target_vocab=10, d_embed=3, d_hidden=7).double()
+    model = shape(source_vocab=11, target_vocab=10, d_embed=3, d_hidden=7).double()
     with torch.no_grad():
         for weights in model.parameters():
             weights.mul_(3)
@@ -31,9 +32,7 @@ def read_source(yours):
             ids = torch.tensor([5, 9, 6, 4] + [PAD] * padding)
             real = ids[:4]
             states, _ = encoder.rnn(encoder.embed(ids[None]))
-            given = yours(ids, encoder)
-            if isinstance(given, torch.Tensor) and given.shape == (1, 7):
-                given = given[0]
+            given = by_hand(yours, ids, encoder)
             if isinstance(given, torch.Tensor):
                 every = given.shape in ((len(ids), 7), (len(real), 7))
                 expect(not every, "These are the states at all tokens; the decoder gets the last one alone.")
@@ -43,12 +42,28 @@ def read_source(yours):
                 "This is the state after the first token. Hand it on from step to step.": states[0, 0],
                 "Each step begins at zero again. Hand the state on from step to step.":
                     encoder(real[-1:][None])[0],
+                "The first state is zero, and this one begins at ones.":
+                    encoder.rnn(encoder.embed(real[None]), torch.ones(1, 1, 7).double())[0][0, -1],
             }
             if padding:
                 typical["Padding was read as a token: the state went on changing behind it."] = states[0, -1]
             expect_close(given, encoder(ids[None])[0], "the state", typical=typical)
-        nothing = yours(torch.tensor([PAD, PAD]), encoder).flatten()
+        nothing = by_hand(yours, torch.tensor([PAD, PAD]), encoder)
     expect_close(nothing, torch.zeros(7).double(), "the state of a sentence without tokens")
+
+
+def by_hand(yours, ids, encoder):
+    """What yours gives while neither the encoder nor its GRU may be called."""
+
+    def refuse(module, inputs):
+        expect(False, "Write the loop yourself, with gru_step: call neither `encoder` nor `encoder.rnn`.")
+
+    hooks = [module.register_forward_pre_hook(refuse) for module in (encoder, encoder.rnn)]
+    try:
+        return yours(ids, encoder)
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 @exercise
@@ -74,6 +89,10 @@ def log_probability(yours):
             typical={
                 "Padding counts as a token here: its log-probability is added, too.":
                     of(scores(batch.target_in), batch.target_out).sum(1),
+                "The mask is that of the tokens read; leave out where the token to be said is PAD.":
+                    (of(scores(batch.target_in), batch.target_out) * (batch.target_in != PAD)).sum(1),
+                "These are the likeliest tokens' log-probabilities; gather those of the true tokens.":
+                    (scores(batch.target_in).amax(dim=-1) * mask).sum(1),
                 "This is the mean over the tokens; the logarithm of a product is the sum.":
                     real.sum(1) / mask.sum(1),
                 "The shift is missing: each token is scored by the step that has read it already.":
@@ -97,19 +116,35 @@ def log_probability(yours):
 @exercise
 def write_greedily(yours):
     """the same ids as free_run, stopping at EOS or at n_max"""
-    model = network()
     sources = torch.tensor([[5, 9, 6], [7, 4, 10], [8, 8, 5], [4, 6, 9]])
-    with torch.no_grad():
-        for source in sources[:, None]:
-            for n_max in (9, 2):
-                true = [i for i in free_run(model, source, n_max)[0].tolist() if i != PAD]
-                judge(yours(model, source, n_max), true, n_max, model, source)
+    for model in (network(), needs_memory(network(AttentionSeq2Seq))):
+        with torch.no_grad():
+            for source in sources[:, None]:
+                for n_max in (9, 2):
+                    true = [i for i in free_run(model, source, n_max)[0].tolist() if i != PAD]
+                    judge(yours(model, source, n_max), true, n_max, model, source)
+
+
+def needs_memory(model):
+    """The same model, which says in words that its memory is missing."""
+    step = model.step
+
+    def guarded(y, state, memory=None):
+        expect(memory is not None, "Hand the memory that `start` returns to every `step`, as some need it.")
+        return step(y, state, memory)
+
+    model.step = guarded
+    return model
 
 
 def judge(given, true, n_max, model, source):
     """Hold what was written against what should have been."""
     expect(isinstance(given, list | tuple), f"Return a list of ids; this is of type {type(given).__name__}.")
-    given = [int(i) for i in given]
+    expect(
+        all(isinstance(i, int) for i in given),
+        "The list holds tensors; ids are whole numbers: append `y.item()`.",
+    )
+    given = list(given)
     if given == true:
         return
     expect(not given or given[0] != BOS, "BOS is read, and not written: leave it out of the list.")
@@ -152,7 +187,7 @@ def same_state(model, source, n_max):
 def token_accuracy(yours):
     """the share of right tokens, each real token counted once and padding not at all"""
     out = torch.tensor([[4, 5, 6, EOS, PAD, PAD], [7, EOS, PAD, PAD, PAD, PAD], [4, 4, 5, 6, 7, EOS]])
-    said = torch.tensor([[4, 5, 9, EOS, PAD, 5], [8, 9, PAD, PAD, PAD, PAD], [4, 4, 5, 6, 9, EOS]])
+    said = torch.tensor([[4, 5, 9, EOS, 5, 5], [8, 9, PAD, PAD, PAD, PAD], [4, 4, 5, 6, 7, EOS]])
     logits = torch.nn.functional.one_hot(said, 11).double() * 3 - 7
     real = out != PAD
     hits = said == out
@@ -160,6 +195,8 @@ def token_accuracy(yours):
     given = given.detach() if isinstance(given, torch.Tensor) else torch.tensor(float(given))
     expect_shape(given, (), "the accuracy")
     rows = (hits & real).sum(1) / real.sum(1)
+    words = real & (out != EOS)
+    chances = logits.softmax(dim=-1).gather(2, out[..., None])[..., 0]
     expect_close(
         given.double(),
         (hits & real).sum().double() / real.sum(),
@@ -173,6 +210,10 @@ def token_accuracy(yours):
             "This is the share of rows without a mistake; that is exact match, and this asks for tokens.":
                 (hits | ~real).all(1).double().mean(),
             "These are the wrong tokens: 1 minus what is asked for.": 1 - hits[real].double().mean(),
+            "EOS is left out: it must be written like any other token.": hits[words].double().mean(),
+            "This is the mean probability of the true tokens; count where the likeliest one is true.":
+                chances[real].mean(),
+            "This is in percent; give a share between 0 and 1.": 100 * hits[real].double().mean(),
             "This is how many are right; divide by how many there are.": (hits & real).sum().double(),
         },
     )  # fmt: skip
