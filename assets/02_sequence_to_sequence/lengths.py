@@ -93,11 +93,12 @@ def share(flags):
 def measure(run):
     """Train one model and count."""
     torch.set_num_threads(1)
+    torch.set_default_dtype(torch.float64)  # before the model is made: its first weights are then float64's own
     kind, d_hidden, most, seed = run
     pairs, tests, source, target = task(most)
     torch.manual_seed(seed)
     Model = {"plain": Seq2Seq, "attention": AttentionSeq2Seq}[kind]
-    model = Model(len(source), len(target), SETTINGS["d_embed"], d_hidden).double()
+    model = Model(len(source), len(target), SETTINGS["d_embed"], d_hidden)
     stream = batches(encoded(pairs, source, target), SETTINGS["batch"], seed)
     began = time.perf_counter()
     losses = train(model, stream, sequence_loss, SETTINGS["n_steps"], SETTINGS["rate"], seed=seed)
