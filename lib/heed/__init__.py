@@ -33,6 +33,8 @@ MODULES = (
     "loss",
     "schedule",
     "train",
+    "checkpoint",
+    "engine",
     "evaluate",
     "check",
 )
