@@ -1,11 +1,12 @@
-"""Figures of the course: maps of weights, curves, bars, and drawings of networks.
+"""Figures of the course: maps of weights, curves, bars, drawings of networks, and an explorer of attention.
 
 This module takes arrays and labels; it knows no models. Importing it sets fonts, palette and resolution.
-Every function returns the Axes it drew on, so that anything can be added before `plt.show()`.
+Every drawing returns its Axes, so that anything can be added before `plt.show()`; the explorer is HTML.
 """
 
 from heed.plot.cells import cell
 from heed.plot.charts import bars, curves, hbars, heatmap, scoremap
+from heed.plot.explorer import explorer
 from heed.plot.networks import alignment, attending, network
 from heed.plot.style import style
 
@@ -15,6 +16,7 @@ __all__ = [
     "bars",
     "cell",
     "curves",
+    "explorer",
     "hbars",
     "heatmap",
     "network",
