@@ -1,1 +1,190 @@
-"""Files that are whole or not there: saving a training so that it can go on, bit for bit, after any accident."""
+"""Files that are whole or not there: how a training is saved so that it can go on after any accident.
+
+A new file is written beside the old one, brought to the disk, and then renamed over it. Whoever pulls the plug
+finds the old file or the new one, and never a half of either.
+"""
+
+import io
+import os
+import random
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from safetensors.torch import save as as_bytes
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that could not be written, or must not be used."""
+
+
+def write(path, data):
+    """Put these bytes in the place of a file, at once and whole.
+
+    Raises CheckpointError if the disk is full, or will not take them; the old file is then as it was.
+    """
+    path = Path(path)
+    beside = path.with_name(path.name + ".part")
+    try:
+        with beside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+        remember_names(path.parent)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        kept = "The file that was there is whole, and stays" if path.exists() else "There was none before"
+        raise CheckpointError(
+            f"{path} could not be written: {error.strerror}. {kept}. Make room, and run the same again."
+        ) from error
+
+
+def remember_names(folder):
+    """Bring a folder's list of names to the disk, where the system can (Windows does so by itself)."""
+    if os.name == "posix":
+        names = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(names)
+        finally:
+            os.close(names)
+
+
+def save(path, state, fingerprint=""):
+    """Save tensors, numbers, strings, and lists and dictionaries of these.
+
+    fingerprint: what the state belongs to, such as a recipe and a vocabulary; `load` compares it
+
+    Raises CheckpointError if the disk is full; the old file is then as it was.
+    """
+    data = io.BytesIO()
+    torch.save({"fingerprint": fingerprint, "state": state}, data)
+    write(path, data.getbuffer())
+
+
+def load(path, fingerprint=None):
+    """What `save` has saved, on the CPU. Nothing in the file is executed.
+
+    fingerprint: the one that the file must have; None takes any
+
+    Raises CheckpointError if the file is not there, was cut, is no checkpoint, or has another fingerprint.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise CheckpointError(f"There is no checkpoint at {path}.")
+    try:
+        saved = torch.load(path, map_location="cpu", weights_only=True)
+        found, state = saved["fingerprint"], saved["state"]
+    except Exception as error:  # a cut file can fail in any way
+        raise CheckpointError(
+            f"{path} is cut, or no checkpoint ({path.stat().st_size:,} bytes). Remove it to begin anew."
+        ) from error
+    if fingerprint is not None and found != fingerprint:
+        raise CheckpointError(
+            f"{path} belongs to another recipe or vocabulary: its fingerprint is {found[:12]!r}, and "
+            f"this run's is {fingerprint[:12]!r}. Name another folder, or remove this one."
+        )
+    return state
+
+
+def average(states):
+    """The mean of several states of one model, entry by entry, its buffers included.
+
+    Whole numbers, such as a counter, have no mean that is one: they are taken from the last state.
+
+    states: an iterable of state dictionaries; one at a time is held in memory
+
+    Returns a state dictionary. Raises ValueError if there is none, or if they do not fit one another.
+    """
+    total, last, n = {}, {}, 0
+    for n, last in enumerate(states, 1):
+        for name in total.keys() ^ last.keys() if total else ():
+            raise ValueError(f"{name} stands in some of the states and not in state {n}, or the reverse.")
+        for name, tensor in last.items():
+            wide = tensor.to("cpu", torch.float64) if tensor.is_floating_point() else tensor
+            if n > 1 and total[name].shape != tensor.shape:
+                raise ValueError(f"{name} is {tuple(total[name].shape)}, and {tuple(tensor.shape)} in state {n}.")
+            total[name] = total[name] + wide if n > 1 and tensor.is_floating_point() else wide
+    if not n:
+        raise ValueError("An average needs at least one state, got none.")
+    return {
+        name: (total[name] / n).to(tensor) if tensor.is_floating_point() else tensor.clone()
+        for name, tensor in last.items()
+    }
+
+
+def save_weights(path, model):
+    """Save a model as it is used: float32, and a tensor that has two names (tied weights) under the first.
+
+    Raises CheckpointError if the disk is full; the old file is then as it was.
+    """
+    names = {}
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        names.setdefault(id(tensor), (name, tensor))
+    tensors = {name: tensor.detach().to("cpu", dtype(tensor)).contiguous() for name, tensor in names.values()}
+    write(path, as_bytes(tensors))
+
+
+def dtype(tensor):
+    """float32 for what has a fraction; what counts stays as it is."""
+    return torch.float32 if tensor.is_floating_point() else tensor.dtype
+
+
+def load_weights(path, model):
+    """Read into a model what `save_weights` has saved. Returns the model.
+
+    Raises CheckpointError if the file is not there, was cut, or holds another model.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise CheckpointError(f"There are no weights at {path}.")
+    try:
+        tensors = load_file(path)
+    except SafetensorError as error:
+        size = f"{path.stat().st_size:,} bytes"
+        raise CheckpointError(f"{path} is cut, or holds no weights ({size}).") from error
+    own = model.state_dict(keep_vars=True)
+    first = {}
+    for name, tensor in own.items():
+        first.setdefault(id(tensor), name)
+    wanted = {name: first[id(tensor)] for name, tensor in own.items()}
+    for name in sorted(set(wanted.values()) ^ tensors.keys()):
+        where = "missing from" if name in own else "too much in"
+        raise CheckpointError(f"{path} holds another model: {name} is {where} it.")
+    for name in sorted(tensors):
+        if tensors[name].shape != own[name].shape:
+            raise CheckpointError(
+                f"{path} holds another model: {name} is {tuple(tensors[name].shape)} in it, and "
+                f"{tuple(own[name].shape)} here."
+            )
+    model.load_state_dict({name: tensors[first] for name, first in wanted.items()})
+    return model
+
+
+def random_state():
+    """Where every source of chance in this process stands: Python's, numpy's, torch's, the device's."""
+    algorithm, keys, *rest = np.random.get_state()  # noqa: NPY002
+    state = {
+        "python": random.getstate(),
+        "numpy": [algorithm, keys.tolist(), *rest],
+        "torch": torch.get_rng_state(),
+    }
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        state["cuda"] = torch.cuda.get_rng_state()
+    if torch.backends.mps.is_available():
+        state["mps"] = torch.mps.get_rng_state()
+    return state
+
+
+def restore_random_state(state):
+    """Put every source of chance back to where it stood when `random_state` looked."""
+    random.setstate(state["python"])
+    algorithm, keys, *rest = state["numpy"]
+    np.random.set_state((algorithm, np.array(keys, dtype=np.uint32), *rest))  # noqa: NPY002
+    torch.set_rng_state(state["torch"])
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state(state["cuda"])
+    if "mps" in state and torch.backends.mps.is_available():
+        torch.mps.set_rng_state(state["mps"])
