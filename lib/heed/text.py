@@ -1,16 +1,25 @@
-"""Text in, numbers out, and back: vocabularies of words and of characters.
+"""Text in, numbers out, and back: vocabularies of words, of characters, and of the pieces between them.
 
 This module knows nothing about models. It owns the four special tokens, and the sentence that a reader sees
 when a token id points outside a vocabulary.
 """
 
+import hashlib
+import json
+import re
 from collections import Counter
+from pathlib import Path
 
 import torch
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
 BYTES = tuple(f"<0x{value:02X}>" for value in range(256))
+
+# No sub-word is longer than one of these: letters, digits or signs, with the blank before them; other blanks.
+WORDS = r" ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+|\s+(?!\S)|\s+"
+MARKS = str.maketrans({" ": "▁", "\t": "⇥", "\n": "↵"})
 
 
 def check_ids(ids, n, position=()):
@@ -108,3 +117,119 @@ class Characters(Vocabulary):
             byte = self.ids[token] - len(SPECIAL)
             data += bytes([byte]) if 0 <= byte < 256 else token.encode(errors="replace")
         return data.decode(errors="replace")
+
+
+class Subwords(Characters):
+    """A vocabulary of pieces of words, in which no character is unknown: byte-pair encoding.
+
+    It begins as `Characters`. A *merge* makes one token of two neighbours; encoding splits the text into
+    words and signs, and in each of them makes the merges in the order in which they were learned (Sennrich,
+    Haddow & Birch 2016, "Neural Machine Translation of Rare Words with Subword Units", algorithm 1; the
+    bytes and the blanks inside of tokens are later ideas). Nothing is normalised: case, blanks and accents
+    come out as they went in. Text that looks like a special token is text.
+
+    characters: those with a token of their own; all others are written as their UTF-8 bytes
+    merges: pairs of tokens, the first learned first; both are characters or the results of earlier merges
+
+    Raises ValueError for a merge of unknown tokens, or one whose result would be a special token.
+    """
+
+    def __init__(self, characters, merges=()):
+        self.characters = "".join(characters)
+        self.merges = [(left, right) for left, right in merges]
+        known, reserved = set(self.characters), {*SPECIAL, *BYTES}
+        for place, (left, right) in enumerate(self.merges):
+            if not {left, right} <= known or left + right in reserved:
+                pair = f"merge {place}, {left!r} + {right!r}"
+                raise ValueError(f"{pair}: a part of it is no token yet, or the whole is a special one")
+            known.add(left + right)
+        super().__init__([*self.characters, *(left + right for left, right in self.merges)])
+        self.bpe = _by_words(models.BPE(vocab=self.ids, merges=self.merges, byte_fallback=True))
+
+    @classmethod
+    def learn(cls, lines, size):
+        """Merge the most frequent pair of neighbours, count again, and so on, until there are `size` tokens.
+
+        A character seen less than once in a million is not worth a token: it is spelled in bytes, which gives
+        the bytes something to learn from. The same lines give the same vocabulary, on any machine.
+
+        lines: strings, of the training data only
+        size: tokens in the vocabulary, the 4 special ones, the 256 bytes and the characters among them; if no
+            pair is left that occurs twice, there are fewer
+
+        Raises ValueError if there is no text, or no room for its characters.
+        """
+        lines = [_without_surrogates(line) for line in lines]
+        counts = Counter()
+        for line in lines:
+            counts.update(line)
+        if not counts:
+            raise ValueError(f"there is no text to learn from: {len(lines)} lines, all of them empty")
+        rare = {character for character, n in counts.items() if n * 1_000_000 < counts.total()}
+        characters = sorted(counts.keys() - rare)
+        least = len(SPECIAL) + len(BYTES) + len(characters)
+        if size < least:
+            raise ValueError(
+                f"{size=} leaves no room: {len(SPECIAL)} special tokens, {len(BYTES)} bytes and "
+                f"{len(characters)} characters are {least} tokens before the first merge"
+            )
+        gaps = re.compile("|".join(map(re.escape, sorted(rare))) or "(?!)")
+        parts = (part for line in lines for part in gaps.split(line))
+        room = size - len(SPECIAL) - len(BYTES)
+        learner = _by_words(models.BPE())
+        learner.train_from_iterator(
+            parts, trainers.BpeTrainer(vocab_size=room, min_frequency=2, show_progress=False)
+        )
+        return cls(characters, json.loads(learner.to_str())["model"]["merges"])
+
+    def encode(self, text, bos=False, eos=False):
+        """Turn a string into a list of ids, on request between BOS and EOS."""
+        return [BOS] * bos + self.bpe.encode(_without_surrogates(text)).ids + [EOS] * eos
+
+    def pieces(self, text):
+        """What `encode` makes of a text, for people to read: one string an id, `▁` for a blank."""
+        return self.labels(self.encode(text))
+
+    def labels(self, ids):
+        """The tokens behind these ids, for people to read, the special ones too: `▁` for a blank.
+
+        Raises ValueError if an id is outside the vocabulary.
+        """
+        check_ids(ids, len(self))
+        return [self.tokens[int(i)].translate(MARKS) for i in ids]
+
+    def save(self, path):
+        """Write the vocabulary into one JSON file."""
+        Path(path).write_text(self._json(), encoding="utf-8", newline="\n")
+
+    @classmethod
+    def load(cls, path):
+        """Read what `save` has written. Raises ValueError if the file is cut or made by other rules."""
+        try:
+            held = json.loads(Path(path).read_text(encoding="utf-8"))
+            if held["words"] != WORDS:
+                raise ValueError(f"it splits words by {held['words']!r}, and this version by {WORDS!r}")
+            return cls(held["characters"], held["merges"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path} is no vocabulary of sub-words: {error!r}. Learn it anew.") from error
+
+    @property
+    def fingerprint(self):
+        """The SHA-256 of all that decides how a text is encoded: 64 hexadecimal digits."""
+        return hashlib.sha256(self._json().encode()).hexdigest()
+
+    def _json(self):
+        held = {"words": WORDS, "characters": self.characters, "merges": self.merges}
+        return json.dumps(held, ensure_ascii=False) + "\n"
+
+
+def _by_words(model):
+    """A tokenizer that hands the model one word after the other."""
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(WORDS), "isolated")
+    return tokenizer
+
+
+def _without_surrogates(text):
+    """A lone surrogate is no character and has no UTF-8: it becomes a question mark."""
+    return text.encode(errors="replace").decode()

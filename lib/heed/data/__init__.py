@@ -12,6 +12,7 @@ from heed.data.names import NAME_LANGUAGES, Named, place_names
 from heed.data.numbers import NUMBER_LANGUAGES, numbers
 from heed.data.sentences import TAGS, Tagged, tagged_sentences
 from heed.data.templates import AMBIGUOUS
+from heed.data.tokens import Padding, TokenBatches
 
 __all__ = [
     "AMBIGUOUS",
@@ -22,8 +23,10 @@ __all__ = [
     "TAGS",
     "Batch",
     "Named",
+    "Padding",
     "Pair",
     "Tagged",
+    "TokenBatches",
     "batches",
     "dates",
     "multi30k",
