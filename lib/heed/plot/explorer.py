@@ -1,7 +1,7 @@
-"""The attention explorer: all layers and heads of a model's attention, to move through by mouse, touch or keys.
+"""The attention explorer: a model's attention, all layers and heads, to move through by mouse, touch or keys.
 
-What is shown first is an HTML table that needs no script, for a notebook that nobody has trusted yet shows no
-more than that. On top of it stands plain JavaScript (explorer.js): no library, no network, nothing to install.
+What is shown first is an HTML table that needs no script, for a notebook that nobody has trusted yet shows
+no more than that. On top of it stands plain JavaScript (explorer.js): no library, no network, no ids.
 """
 
 import json
@@ -102,13 +102,13 @@ class _Kind:
         n_layers, n_heads = self.thousandths.shape[:2]
         mean = self.thousandths[-1].mean(axis=0) / 1000
         plain = "border: none; background: none; font-weight: normal; padding: 1px 3px"
-        upright = f"{plain}; writing-mode: vertical-rl; vertical-align: bottom; text-align: left"
+        upright = f"{plain}; writing-mode: vertical-rl; vertical-align: bottom; text-align: right"
         head = "".join(f'<th scope="col" style="{upright}"><bdi>{escape(t)}</bdi></th>' for t in self.columns)
-        body = "".join(
-            f'<tr style="background: none"><th scope="row" style="{plain}; text-align: right">'
-            f"<bdi>{escape(row)}</bdi></th>{''.join(map(_cell, mean[i], [row] * len(mean[i]), self.columns))}</tr>"
-            for i, row in enumerate(self.rows)
-        )
+        body = ""
+        for row, line in zip(self.rows, mean, strict=True):
+            name = f'<th scope="row" style="{plain}; text-align: right"><bdi>{escape(row)}</bdi></th>'
+            cells = "".join(_cell(w, row, token) for w, token in zip(line, self.columns, strict=True))
+            body += f'<tr style="background: none">{name}{cells}</tr>'
         return (
             f'<p style="margin: 0.3em 0">{escape(self.name)}, layer {n_layers}, mean of {n_heads} heads: '
             "a row is a token that looks, a column one that is looked at, a number per cent. "
@@ -121,7 +121,7 @@ class _Kind:
 def _cell(weight, row, column):
     """One weight: its colour, its number where there is room for attention, and all of it in its title."""
     colour = to_hex(WEIGHTS(weight))
-    number = f"{100 * weight:.0f}" if 100 * weight >= LOUD else ""
+    number = int(100 * weight + 0.5) if 100 * weight >= LOUD else ""
     return (
         f'<td style="background: {colour}; color: {ink_on(colour)}; border: 1px solid #ddd; padding: 1px; '
         f'min-width: 1.6em; text-align: center; font-size: 0.75em" title="{escape(row)} → {escape(column)}: '
@@ -138,7 +138,7 @@ def _check(name, weights, rows, columns):
         )
     for what, labels, n in zip(("rows", "columns"), (rows, columns), weights.shape[2:], strict=True):
         if len(labels) != n:
-            raise ValueError(f"the weights of {name!r} have {n} {what}, and there are {len(labels)} labels for them")
+            raise ValueError(f"the weights of {name!r} have {n} {what}, and there are {len(labels)} labels")
     if not (weights.min() >= -1e-6 and weights.max() <= 1 + 1e-6):  # a nan fails as well
         raise ValueError(
             f"the weights of {name!r} run from {weights.min():.3g} to {weights.max():.3g}; "
