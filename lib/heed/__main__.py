@@ -1,0 +1,152 @@
+"""The commands: train a translator from a recipe, and use it.
+
+    python -m heed train recipes/multi30k-10min.toml
+    echo "Ein Hund läuft durch den Schnee." | python -m heed translate runs/multi30k-10min
+
+A command imports what it needs when it runs: so a mistake in the words is answered before torch is loaded,
+and the time that loading takes is a part of a recipe's minutes.
+"""
+
+import argparse
+import codecs
+import os
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+
+def train(words):
+    """Train a translator as a recipe says. The same command again goes on where it was stopped."""
+    began = time.monotonic()
+    from heed import recipe
+
+    folder = words.to or Path("runs", Path(words.recipe).stem)
+    recipe.train(recipe.read(words.recipe, words.set), folder, began, words.device)
+    recipe.say(f'The model is in {folder}. Try it: echo "A sentence." | python -m heed translate {folder}')
+
+
+def translate(words):
+    """Translate what comes in at the standard input, line by line: one line out for each line in."""
+    from heed import recipe
+
+    translator = recipe.load(words.model)
+    if sys.stdin.isatty():
+        print("Write a sentence and press Enter. Ctrl-D ends (Windows: Ctrl-Z, Enter).", file=sys.stderr)
+    for lines in arriving(sys.stdin.buffer):
+        for translation in translator.translate(lines, search(words)):
+            print(" ".join(translation.split()))  # a line feed inside would tear the lines apart
+        sys.stdout.flush()
+
+
+def evaluate(words):
+    """Translate a test set and score it: BLEU and chrF, each with its 95 % interval and its signature."""
+    from heed import recipe
+    from heed.evaluate import bleu, chrf
+
+    translator = recipe.load(words.model)
+    match words.test:
+        case None:
+            pairs = recipe.sentences(translator.recipe, "test")
+        case ["multi30k"]:
+            pairs = recipe.sentences({"data": {"test": "multi30k"}}, "test")
+        case [source, reference]:
+            pairs = recipe.parallel(source, reference)
+        case _:
+            raise ValueError("--test takes the word multi30k, or two files: sentences and references.")
+    sources, references = zip(*pairs, strict=True)
+    began = time.monotonic()
+    written = translator.translate(sources, search(words))
+    print(f"{len(written):,} sentences in {time.monotonic() - began:.1f} seconds")
+    for name, score in (("BLEU", bleu(written, references)), ("chrF", chrf(written, references))):
+        print(f"{name} {score.value:.1f}, from {score.low:.1f} to {score.high:.1f}   {score.signature}")
+
+
+def show(words):
+    """Translate one sentence and write a page that shows where each layer and head of the model looked."""
+    from heed import recipe
+
+    explorer = recipe.load(words.model).explore(words.sentence)
+    print(f"{explorer.title}\nOpen {explorer.save(words.to)} in a browser.")
+
+
+def search(words):
+    """The search asked for: greedy, or a beam of the width given."""
+    from heed.decode import beam, greedy
+
+    return greedy if words.beam is None else partial(beam, width=words.beam)
+
+
+def arriving(stream):
+    """The lines of a stream of bytes, in lists, as they come: those of a file at once, typed ones one by one.
+
+    Bytes that are not UTF-8 become a replacement character; a byte order mark at the beginning is left out.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
+    rest = ""
+    while data := stream.read1(1 << 20):
+        *lines, rest = (rest + decoder.decode(data)).split("\n")
+        if lines:
+            yield lines
+    rest += decoder.decode(b"", final=True)
+    if rest:
+        yield [rest]
+
+
+def parser():
+    """What may be written after `python -m heed`."""
+    top = argparse.ArgumentParser("python -m heed", description="Train a translator, and use it.")
+    commands = top.add_subparsers(required=True, metavar="command")
+    added = {}
+    for function in (train, translate, evaluate, show):
+        about = function.__doc__.replace("%", "%%")
+        added[function] = commands.add_parser(function.__name__, help=about, description=about)
+        added[function].set_defaults(run=function)
+
+    add = added[train].add_argument
+    add("recipe", help="a TOML file, or the name of one of the course's own")
+    add("--to", type=Path, metavar="FOLDER", help="where the model goes; else runs/ and the recipe's name")
+    add("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change the recipe")
+    add("--device", help="cpu, cuda or mps; else the best that is there")
+
+    for function in (translate, evaluate, show):
+        added[function].add_argument("model", help="the folder of a trained model")
+    for function in (translate, evaluate):
+        about = "search with a beam of this width; else greedily"
+        added[function].add_argument("--beam", type=int, metavar="WIDTH", help=about)
+
+    about = "the word multi30k, or two files: sentences and references; else the recipe's test"
+    added[evaluate].add_argument("--test", nargs="+", metavar="FILE", help=about)
+
+    add = added[show].add_argument
+    add("sentence", help="in quotation marks")
+    add("--to", type=Path, default=Path("attention.html"), metavar="FILE", help="else attention.html")
+    return top
+
+
+def main(words=None):
+    """Run one command. What is wrong is said in a sentence; Ctrl-C and a reader who leaves end it quietly.
+
+    words: what stands after `python -m heed`; the program's own arguments if it is not given
+
+    Returns the status with which the process should end.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding="utf-8", newline="\n")
+    words = parser().parse_args(words)
+    try:
+        words.run(words)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains as it ends
+    except KeyboardInterrupt as stopped:
+        print(stopped, file=sys.stderr)
+        return 130
+    except (ValueError, OSError) as error:
+        print(f"heed: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""From a recipe's corpora to pairs of ids."""
+
+import hashlib
+import math
+from array import array
+from pathlib import Path
+
+from heed.data import multi30k
+from heed.text import Subwords
+
+SPLITS = {"train": "train", "valid": "val", "test": "test"}  # a recipe's name -> Multi30k's
+
+
+def sentences(recipe, split):
+    """The pairs of one split of a recipe's data: (source, target), strings without blanks around them.
+
+    split: "train", "valid" or "test"
+
+    Raises ValueError if the recipe names no such corpus, and as `parallel` and `multi30k` do.
+    """
+    corpus = recipe["data"][split]
+    if corpus is None:
+        raise ValueError(f"The recipe names no sentences to {split} with: [data] {split} is missing.")
+    if corpus == "multi30k":
+        return [(source, target) for source, target, _ in multi30k(SPLITS[split])]
+    return parallel(*corpus)
+
+
+def parallel(source, target):
+    """Two files of parallel lines as pairs: each line of the one is the translation of the other's.
+
+    Raises ValueError for a file that is missing, empty or not UTF-8, and for files of different length.
+    """
+    sources, targets = _lines(source), _lines(target)
+    if len(sources) != len(targets):
+        raise ValueError(
+            f"{source} has {len(sources)} lines and {target} has {len(targets)}; parallel files have equally "
+            "many. Look for a sentence that was broken in two, or a line that was lost."
+        )
+    return list(zip(sources, targets, strict=True))
+
+
+def _lines(path):
+    """Only a line feed ends a line: str.splitlines would also split at rarer characters inside a sentence."""
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8: {error.reason} at byte {error.start}.") from None
+    if not text.strip():
+        raise ValueError(f"{path} is empty: there is no sentence in it.")
+    return [line.strip() for line in text.removesuffix("\n").split("\n")]
+
+
+def learn_subwords(recipe, pairs):
+    """The vocabulary that a recipe asks for: one for both languages, learnt from the training pairs."""
+    return Subwords.learn([line for pair in pairs for line in pair], recipe["data"]["vocabulary"])
+
+
+def encoded(pairs, subwords, longest=math.inf):
+    """Pairs of sentences as pairs of ids, as batches want them: the target from BOS to EOS.
+
+    Empty sentences, which teach nothing, and those of more than `longest` tokens are left out. The ids are
+    arrays of four bytes each: as Python's own numbers a large corpus would not fit into memory.
+    """
+    texts = ((source, target) for source, target in pairs if source and target)
+    ids = ((array("i", subwords.encode(s)), array("i", subwords.encode(t, True, True))) for s, t in texts)
+    return [pair for pair in ids if max(map(len, pair)) <= longest]
+
+
+def fingerprint(strings):
+    """What tells one list of strings from every other: the SHA-256 of them all, in hexadecimal digits."""
+    digest = hashlib.sha256()
+    for string in strings:
+        data = string.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "big") + data)
+    return digest.hexdigest()

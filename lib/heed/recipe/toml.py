@@ -1,0 +1,125 @@
+"""From a TOML file to a checked recipe, and back."""
+
+import difflib
+import json
+import tomllib
+from pathlib import Path
+
+from heed.attention import check_heads
+from heed.recipe.keys import SECTIONS
+
+OURS = Path(__file__).parents[3] / "recipes"
+
+
+def read(path, changes=()):
+    """Read a recipe and check it; a key that it leaves out gets its default.
+
+    path: a TOML file; files that it names are looked for in its folder. A bare name such as
+        "multi30k-10min.toml" that is not here is looked for among the course's own recipes
+    changes: strings such as "model.d_model=32", in place of what the file says
+
+    Returns the recipe: a dictionary of sections, each a dictionary of values, None for what is not given.
+    Raises ValueError, with a sentence, for a file that is no recipe, a key that is unknown, a value that is
+    impossible, alone or together with another.
+    """
+    path = find(path)
+    try:
+        given = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not a TOML file in UTF-8: {error}.") from None
+    try:
+        for change in changes:
+            given = _changed(given, change)
+        return _completed(_checked(given), path.parent)
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from None
+
+
+def find(path):
+    """Where a recipe lies: as it is named, or among the course's own. ValueError if it is nowhere."""
+    for candidate in (Path(path), OURS / path):
+        if candidate.is_file():
+            return candidate
+    known = ", ".join(sorted(file.name for file in OURS.glob("*.toml")))
+    raise ValueError(f"There is no recipe {path}. The course's own are {known or 'not here'}.")
+
+
+def write(recipe):
+    """A recipe as the text of a TOML file, every value spelled out."""
+    parts = []
+    for section, keys in recipe.items():
+        given = {key: value for key, value in keys.items() if value is not None}
+        lines = (f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in given.items())
+        parts += ["\n".join([f"[{section}]", *lines])] if given else []
+    return "\n\n".join(parts) + "\n"
+
+
+def differences(old, new):
+    """What two recipes have different, in phrases. Where files lie does not count, what they hold does."""
+    return [
+        f"[{section}] {key} was {json.dumps(value)} and is {json.dumps(new[section][key])}"
+        for section, keys in old.items()
+        for key, value in keys.items()
+        if value != new[section][key] and not type(value) is type(new[section][key]) is list
+    ]
+
+
+def _changed(given, change):
+    """What a file says, with one value replaced: "training.rate=0.02". What is no TOML value is a word.
+
+    Files in a change are looked for where the command is run, and not where the recipe lies.
+    """
+    name, is_there, text = change.partition("=")
+    section, dot, key = name.strip().partition(".")
+    if not (is_there and dot):
+        raise ValueError(f"a change is written section.key=value, as in model.d_model=32, not {change!r}.")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    if isinstance(value, list):
+        value = [str(Path(name).resolve()) if isinstance(name, str) else name for name in value]
+    return given | {section: {**given.get(section, {}), key: value}}
+
+
+def _checked(given):
+    """The sections and values given, together with the defaults, if all of them are possible."""
+    for section, keys in given.items():
+        _check_known("section", section, SECTIONS)
+        if not isinstance(keys, dict):
+            raise ValueError(f"{section} is a section, [{section}], with keys of its own.")
+        for key, value in keys.items():
+            _check_known(f"key in [{section}]", key, SECTIONS[section])
+            if not SECTIONS[section][key].fits(value):
+                said, wanted = json.dumps(value, default=str), SECTIONS[section][key].wanted
+                raise ValueError(f"[{section}] {key} = {said} cannot be: it must be {wanted}.")
+    recipe = {
+        section: {key: given.get(section, {}).get(key, rule.default) for key, rule in keys.items()}
+        for section, keys in SECTIONS.items()
+    }
+    if recipe["data"]["train"] is None:
+        raise ValueError(f"[data] train is missing: {SECTIONS['data']['train'].wanted}.")
+    if recipe["training"]["updates"] is None and recipe["training"]["minutes"] is None:
+        raise ValueError("[training] needs updates or minutes, or both: it would never end.")
+    if recipe["training"]["patience"] is not None and recipe["data"]["valid"] is None:
+        raise ValueError("[training] patience needs [data] valid, to see whether the model gets better.")
+    check_heads(recipe["model"]["d_model"], recipe["model"]["n_heads"])
+    return recipe
+
+
+def _check_known(what, word, known):
+    """Refuse an unknown word, and name the nearest known one, or the section in which it is known."""
+    if word in known:
+        return
+    belongs = [f"[{section}]" for section, keys in SECTIONS.items() if word in keys]
+    nearest = difflib.get_close_matches(word, known, n=1, cutoff=0.0)
+    advice = f"It belongs to {belongs[0]}" if belongs else f"The nearest known one is {nearest[0]}"
+    raise ValueError(f"there is no {what} named {word}. {advice}.")
+
+
+def _completed(recipe, folder):
+    """The recipe with the full names of its files, so that it can be read from everywhere."""
+    for split in ("train", "valid", "test"):
+        if isinstance(recipe["data"][split], list):
+            recipe["data"][split] = [(folder / name).resolve().as_posix() for name in recipe["data"][split]]
+    return recipe

@@ -1,0 +1,97 @@
+"""The model that a recipe describes, and the folder in which it lies when it is trained."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import nn
+
+from heed.attention import record
+from heed.decode import greedy, translate
+from heed.recipe.toml import read
+from heed.text import BOS, EOS, Subwords
+from heed.transformer import make_model, tie
+
+FILES = ("recipe.toml", "subwords.json", "model.safetensors")
+
+
+def build(recipe, vocab):
+    """The model that a recipe describes, untrained: both languages and the generator share one table.
+
+    vocab: number of tokens
+    """
+    torch.manual_seed(recipe["training"]["seed"])
+    return tie(make_model(vocab, vocab, **recipe["model"]))
+
+
+class Translator(NamedTuple):
+    """A trained model, its vocabulary and its recipe."""
+
+    model: nn.Module
+    subwords: Subwords
+    recipe: dict
+
+    def translate(self, sentences, search=greedy):
+        """Translate sentences, strings, with a search of `heed.decode`. Returns as many strings."""
+        return translate(self.model, self.subwords, sentences, search=search)
+
+    def explore(self, sentence):
+        """Translate one sentence greedily and show where every layer and every head looked on the way.
+
+        Returns a `heed.plot.Explorer`; its rows are the tokens written, in the decoder's maps.
+        Raises ValueError for a sentence without a word.
+        """
+        from heed.plot import explorer  # not above: loading what draws takes longer than many a translation
+
+        source = self.subwords.encode(sentence.strip())
+        if not source:
+            raise ValueError("There is nothing to show: the sentence is empty.")
+        device = next(self.model.parameters()).device
+        ids = torch.tensor([source], device=device)
+        with torch.no_grad():
+            (written,) = greedy(self.model, ids)
+            with record(self.model) as maps:
+                self.model(ids, torch.tensor([[BOS, *written]], device=device))
+        words, read = self.subwords.labels(source), self.subwords.labels([BOS, *written])
+        said = self.subwords.labels([*written, EOS])
+        return explorer(
+            {
+                "source": _stacked(maps, "source_attention"),
+                "encoder": _stacked(maps, "encoder.", "self_attention"),
+                "decoder": _stacked(maps, "decoder.", "self_attention"),
+            },
+            rows={"source": said, "encoder": words, "decoder": said},
+            columns={"source": words, "encoder": words, "decoder": read},
+            title=f"{sentence.strip()} → {self.subwords.decode(written)}",
+        )
+
+
+def _stacked(maps, *words):
+    """The weights of all layers whose names hold these words, for one sentence: (n_layers, h, n_q, n_k)."""
+    chosen = [weights[-1][0] for name, weights in maps.items() if all(word in name for word in words)]
+    return torch.stack(chosen).float().cpu().numpy()
+
+
+def load(folder):
+    """Open a trained model: a folder with recipe.toml, subwords.json and model.safetensors.
+
+    Returns a Translator. Raises ValueError if a file is missing or does not belong to the others.
+    """
+    folder = Path(folder)
+    for name in FILES:
+        if not (folder / name).is_file():
+            raise ValueError(
+                f"{folder} is no trained model: it has no {name}. "
+                "`python -m heed train RECIPE` makes one and says where it is."
+            )
+    recipe, subwords = read(folder / "recipe.toml"), Subwords.load(folder / "subwords.json")
+    if subwords.fingerprint != recipe["made"]["vocabulary"]:
+        raise ValueError(f"{folder / 'subwords.json'} is not the vocabulary that the model was trained with.")
+    model = build(recipe, len(subwords))
+    try:
+        model.load_state_dict(load_file(folder / "model.safetensors"))
+    except (RuntimeError, SafetensorError) as error:
+        raise ValueError(f"{folder / 'model.safetensors'} does not fit its recipe: {error}") from None
+    return Translator(model.eval(), subwords, recipe)
