@@ -1,6 +1,7 @@
 """Checks of chapter 02, sequence to sequence."""
 
 import torch
+from torch import nn
 
 from heed.alignment import AttentionSeq2Seq
 from heed.check import exercise, expect, expect_close, expect_shape
@@ -44,12 +45,26 @@ def read_source(yours):
                     encoder(real[-1:][None])[0],
                 "The first state is zero, and this one begins at ones.":
                     encoder.rnn(encoder.embed(real[None]), torch.ones(1, 1, 7).double())[0][0, -1],
+                "The two biases are interchanged: `gru_step` takes bias_ih_l0 before bias_hh_l0.":
+                    swapped_biases(encoder)(encoder.embed(real[None]))[0][0, -1],
             }
             if padding:
                 typical["Padding was read as a token: the state went on changing behind it."] = states[0, -1]
+                for n_read in range(1, padding):
+                    some = f"{n_read} of {padding} padding tokens were read: skip them all."
+                    typical[some] = states[0, 3 + n_read]
             expect_close(given, encoder(ids[None])[0], "the state", typical=typical)
         nothing = by_hand(yours, torch.tensor([PAD, PAD]), encoder)
     expect_close(nothing, torch.zeros(7).double(), "the state of a sentence without tokens")
+
+
+def swapped_biases(encoder):
+    """The encoder's GRU with its two biases interchanged."""
+    gru = nn.GRU(3, 7, batch_first=True).double()
+    weights = dict(encoder.rnn.named_parameters())
+    weights["bias_ih_l0"], weights["bias_hh_l0"] = weights["bias_hh_l0"], weights["bias_ih_l0"]
+    gru.load_state_dict(weights)
+    return gru
 
 
 def by_hand(yours, ids, encoder):
@@ -61,6 +76,10 @@ def by_hand(yours, ids, encoder):
     hooks = [module.register_forward_pre_hook(refuse) for module in (encoder, encoder.rnn)]
     try:
         return yours(ids, encoder)
+    except RuntimeError as error:
+        double = "torch.zeros(1, d_hidden, dtype=torch.float64)"
+        expect("dtype" not in str(error), f"The weights are doubles and your state is not: {double}.")
+        raise
     finally:
         for hook in hooks:
             hook.remove()
