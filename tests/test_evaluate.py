@@ -1,12 +1,15 @@
-"""Exact match and span F1, by hand and by property."""
+"""Exact match, span F1, BLEU and chrF: by hand, against sacreBLEU, by property."""
 
+import random
 from itertools import pairwise
+from math import exp
 
 import pytest
+import sacrebleu
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heed.evaluate import F1, Span, exact_match, span_f1, spans
+from heed.evaluate import F1, Span, bleu, chrf, exact_match, paired, span_f1, spans
 
 
 def test_exact_match_on_paper():
@@ -72,3 +75,124 @@ def test_refusals():
     for wrong in ("B", "X-A", "B-", "b-A"):
         with pytest.raises(ValueError, match=f"Tag 1.*{wrong}"):
             spans(["O", wrong])
+
+
+# --- BLEU and chrF ------------------------------------------------------------------------------------------
+
+
+def test_bleu_on_paper():
+    reference = ["the cat sat on the mat"]
+    # 5 of 6 words, 3 of 5 pairs, 2 of 4 triples, 1 of 3 fours; as long as the reference
+    assert bleu(["the cat sat on a mat"], reference).value == pytest.approx(100 * (1 / 12) ** 0.25)
+    # nothing wrong, and one word short: the brevity penalty alone
+    assert bleu(["the cat sat on the"], reference).value == pytest.approx(100 * exp(1 - 6 / 5))
+    # a word too many costs precision: 6/7, 5/6, 4/5, 3/4
+    assert bleu(["the cat sat on the mat mat"], reference).value == pytest.approx(100 * (3 / 7) ** 0.25)
+    assert bleu(reference, reference).value == pytest.approx(100)
+
+
+def test_bleu_of_a_text_is_not_the_mean_of_its_sentences():
+    said, meant = ["the cat sat on a mat", "the cat sat on the"], ["the cat sat on the mat"] * 2
+    # 10 of 11, 7 of 9, 5 of 7, 3 of 5; eleven words for twelve
+    together = (10 / 11 * 7 / 9 * 5 / 7 * 3 / 5) ** 0.25 * exp(1 - 12 / 11)
+    assert bleu(said, meant).value == pytest.approx(100 * together)
+
+
+def test_bleu_knows_upper_case_and_parts_the_full_stop():
+    lower, upper = ["a dog runs through the snow ."], ["A dog runs through the snow."]
+    assert bleu(upper, lower).value == pytest.approx(100 * (6 / 7 * 5 / 6 * 4 / 5 * 3 / 4) ** 0.25)
+    assert bleu(["a dog runs through the snow."], lower).value == pytest.approx(100)
+
+
+def test_chrf_on_paper():
+    # of characters one in two is right, of pairs none; a third is nowhere
+    assert chrf(["ab"], ["ac"]).value == pytest.approx(25.0)
+    assert chrf(["ab"], ["ab"]).value == pytest.approx(100.0)
+
+
+def test_the_signature_says_how_it_was_measured():
+    signature = bleu(["a"], ["a"], n_resamples=7, seed=11).signature.split("|")
+    version = f"version:{sacrebleu.__version__}"
+    assert {"nrefs:1", "bs:7", "seed:11", "case:mixed", "tok:13a", "smooth:exp", version} <= set(signature)
+    assert "nc:6" in chrf(["a"], ["a"]).signature.split("|")
+
+
+def texts(n, p, seed):
+    """n references of 5 to 13 words, and translations in which each word is right with probability 1 − p."""
+    rng = random.Random(seed)
+    references = [rng.choices("abcdefghijk", k=rng.randint(5, 13)) for _ in range(n)]
+    said = [
+        [rng.choice("abcdefghijk") if rng.random() < p else word for word in words] for words in references
+    ]
+    return [" ".join(words) for words in said], [" ".join(words) for words in references]
+
+
+@pytest.mark.parametrize(
+    "ours, theirs", [(bleu, sacrebleu.BLEU), (chrf, sacrebleu.CHRF)], ids=["bleu", "chrf"]
+)
+def test_value_and_interval_are_sacrebleus(ours, theirs):
+    said, meant = texts(101, 0.3, seed=0)
+    score, other = ours(said, meant), theirs().corpus_score(said, [meant], n_bootstrap=1000)
+    assert score.value == pytest.approx(other.score)
+    assert (score.low + score.high) / 2 == pytest.approx(other._mean, rel=0.02)
+    assert (score.high - score.low) / 2 == pytest.approx(other._ci, rel=0.1)
+    assert score == ours(said, meant) != ours(said, meant, seed=1)
+
+
+def test_four_times_the_sentences_halve_the_interval():
+    few, many = (bleu(*texts(n, 0.3, seed=0)) for n in (97, 388))
+    assert (few.high - few.low) / (many.high - many.low) == pytest.approx(2, rel=0.25)
+
+
+def test_two_systems_are_compared_on_the_same_sentences():
+    said, meant = texts(101, 0.3, seed=0)
+    better = [m if i % 10 == 0 else s for i, (s, m) in enumerate(zip(said, meant, strict=True))]
+    result, score, other = paired(better, said, meant), bleu(better, meant), bleu(said, meant)
+    assert (result.a, result.b) == (score.value, other.value)
+    assert result.difference == score.value - other.value and 0 < result.low < result.difference < result.high
+    assert result.high - result.low < 0.75 * (
+        score.high - score.low
+    )  # paired: the hard sentences are the same
+    assert score.low < other.high and result.p < 0.02
+    back = paired(said, better, meant)
+    assert (back.difference, back.low, back.high) == pytest.approx(
+        (-result.difference, -result.high, -result.low)
+    )
+    assert back.p == result.p
+
+
+def test_a_system_is_no_better_than_itself_and_perfection_beats_nonsense():
+    said, meant = texts(53, 0.3, seed=0)
+    assert paired(said, said, meant)[2:] == (0, 0, 0, 1)
+    assert paired(meant, said[::-1], meant).p == 1 / 1001
+
+
+def test_p_is_small_as_often_as_it_should_be_where_there_is_no_difference():
+    p = []
+    for seed in range(60):
+        said, meant = texts(67, 0.3, seed)
+        rng = random.Random(seed)
+        noise = [
+            " ".join(rng.choice("abcdefghijk") if rng.random() < 0.3 else w for w in m.split()) for m in meant
+        ]
+        p.append(paired(said, noise, meant, n_resamples=100).p)
+    assert sum(x < 0.1 for x in p) <= 15 and sum(x < 0.5 for x in p) >= 15 and sum(x > 0.5 for x in p) >= 15
+
+
+@pytest.mark.parametrize(
+    "hypotheses, references, message",
+    [
+        (["a", "b"], ["a"], "2.*1"),
+        ([], [], "empty"),
+        ("a", ["a"], "hypotheses are one string"),
+        (["a"], "a", "references are one string"),
+        (["a", ["b"]], ["a", "b"], "number 1.*list"),
+        (["a"], [None], "references.*number 0.*NoneType"),
+    ],
+)
+@pytest.mark.parametrize(
+    "measure", [bleu, chrf, lambda a, b: paired(a, a, b)], ids=["bleu", "chrf", "paired"]
+)
+def test_texts_that_cannot_be_compared(measure, hypotheses, references, message):
+    with pytest.raises(ValueError, match=message):
+        measure(hypotheses, references)

@@ -35,6 +35,7 @@ MODULES = (
     "train",
     "checkpoint",
     "engine",
+    "decode",
     "evaluate",
     "check",
 )

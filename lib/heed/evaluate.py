@@ -2,6 +2,9 @@
 
 from typing import NamedTuple
 
+import numpy as np
+from sacrebleu.metrics import BLEU, CHRF
+
 
 def exact_match(predictions, references):
     """The share of predictions that equal their reference, whole and to the letter.
@@ -77,3 +80,105 @@ def span_f1(predictions, references):
     if predicted + wanted == 0:
         return F1(1.0, 1.0, 1.0)
     return F1(right / max(predicted, 1), right / max(wanted, 1), 2 * right / (predicted + wanted))
+
+
+# --- Translations -------------------------------------------------------------------------------------------
+
+
+class Score(NamedTuple):
+    """A measure of a whole text, from 0 to 100, how it was measured, and the ends of its 95 % interval."""
+
+    value: float
+    signature: str
+    low: float
+    high: float
+
+
+def bleu(hypotheses, references, n_resamples=1000, seed=12345):
+    """How many runs of one to four words a translation shares with a human one, as sacreBLEU counts them.
+
+    (Papineni et al. 2002; Post 2018.) Tokens as in WMT's script 13a, upper and lower case kept apart. Of a
+    text as a whole: the mean of its sentences' BLEU is another number.
+
+    hypotheses, references: lists of strings, as people would print them, not cut into tokens
+
+    Returns `Score`; its signature belongs beside the number wherever that is published.
+    Raises ValueError for lists that are empty, of different lengths, or not of strings.
+    """
+    return _score(BLEU(), hypotheses, references, n_resamples, seed)
+
+
+def chrf(hypotheses, references, n_resamples=1000, seed=12345):
+    """How many runs of one to six characters a translation shares with a human one (Popović 2015).
+
+    It needs no tokens, so it can compare languages whose words are long or not parted. Takes, gives and
+    refuses what `bleu` does.
+    """
+    return _score(CHRF(), hypotheses, references, n_resamples, seed)
+
+
+def _score(metric, hypotheses, references, n_resamples, seed):
+    counts = _sentence_counts(metric, hypotheses, references)
+    metric.n_bootstrap, metric.seed = n_resamples, seed  # so that the signature names them
+    low, high = np.quantile(_resampled(metric, counts, n_resamples, seed), [0.025, 0.975])
+    return Score(_value(metric, counts.sum(axis=0)), str(metric.get_signature()), float(low), float(high))
+
+
+class Comparison(NamedTuple):
+    """The scores of two systems on the same sentences, and what is known of their difference, a − b."""
+
+    a: float
+    b: float
+    difference: float
+    low: float
+    high: float
+    p: float
+
+
+def paired(a, b, references, n_resamples=1000, seed=12345):
+    """Is system a better than system b? BLEU's difference on the same resampled sentences (Koehn 2004).
+
+    A test set is a sample: other sentences would have given other scores. So a thousand test sets are drawn
+    from this one, with replacement. Both systems meet the same hard sentences in each, and their difference
+    varies far less than either score does.
+
+        p = share of the resamples whose difference is as far from the resamples' mean as a − b is from 0
+
+    a, b, references: lists of strings, the translations of the same sentences
+
+    Returns `Comparison`: the two scores, their difference with its 95 % interval, and p, both sides counted.
+    Raises ValueError for lists that are empty, of different lengths, or not of strings.
+    """
+    metric = BLEU()
+    counts = [_sentence_counts(metric, system, references) for system in (a, b)]
+    value_a, value_b = (_value(metric, c.sum(axis=0)) for c in counts)
+    drawn_a, drawn_b = (_resampled(metric, c, n_resamples, seed) for c in counts)
+    differences, difference = drawn_a - drawn_b, value_a - value_b
+    low, high = np.quantile(differences, [0.025, 0.975])
+    far = np.abs(differences - differences.mean()) >= abs(difference)
+    p = (far.sum() + 1) / (n_resamples + 1)  # never zero: the text itself is one of the possible draws
+    return Comparison(value_a, value_b, difference, float(low), float(high), float(p))
+
+
+def _sentence_counts(metric, hypotheses, references):
+    """What sacreBLEU counts, a row a sentence; a text's score follows from the sum of its rows."""
+    for name, texts in (("hypotheses", hypotheses), ("references", references)):
+        if isinstance(texts, str):
+            raise ValueError(f"The {name} are one string; for one sentence, give a list: [{texts[:40]!r}].")
+        wrong = [i for i, text in enumerate(texts) if not isinstance(text, str)]
+        if wrong:
+            found = type(texts[wrong[0]]).__name__
+            raise ValueError(f"The {name} must be strings, but number {wrong[0]} is of type {found}.")
+    check_pairs(hypotheses, references)
+    return np.array(metric._extract_corpus_statistics(hypotheses, [references]), dtype=np.float64)
+
+
+def _resampled(metric, counts, n_resamples, seed):
+    """The scores of as many texts, each drawn sentence by sentence, with replacement, from this one."""
+    n = len(counts)
+    times = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=n_resamples)
+    return np.array([_value(metric, row) for row in times @ counts])
+
+
+def _value(metric, counts):
+    return float(metric._compute_score_from_stats(list(counts)).score)
