@@ -1,7 +1,7 @@
 """Files that are whole or not there: how a training is saved so that it can go on after any accident.
 
-A new file is written beside the old one, brought to the disk, and then renamed over it. Whoever pulls the plug
-finds the old file or the new one, and never a half of either.
+A new file is written beside the old one, brought to the disk, and then renamed over it. Whoever pulls the
+plug finds the old file or the new one, and never a half of either.
 """
 
 import io
@@ -105,7 +105,9 @@ def average(states):
         for name, tensor in last.items():
             wide = tensor.to("cpu", torch.float64) if tensor.is_floating_point() else tensor
             if n > 1 and total[name].shape != tensor.shape:
-                raise ValueError(f"{name} is {tuple(total[name].shape)}, and {tuple(tensor.shape)} in state {n}.")
+                raise ValueError(
+                    f"{name} is {tuple(total[name].shape)}, and {tuple(tensor.shape)} in state {n}."
+                )
             total[name] = total[name] + wide if n > 1 and tensor.is_floating_point() else wide
     if not n:
         raise ValueError("An average needs at least one state, got none.")
@@ -115,21 +117,24 @@ def average(states):
     }
 
 
-def save_weights(path, model):
+def save_weights(path, model, state=None):
     """Save a model as it is used: float32, and a tensor that has two names (tied weights) under the first.
+
+    state: its state dictionary, where the model itself holds only a part of each tensor
 
     Raises CheckpointError if the disk is full; the old file is then as it was.
     """
-    names = {}
-    for name, tensor in model.state_dict(keep_vars=True).items():
-        names.setdefault(id(tensor), (name, tensor))
-    tensors = {name: tensor.detach().to("cpu", dtype(tensor)).contiguous() for name, tensor in names.values()}
+    state, tensors = state or model.state_dict(), {}
+    for name in dict.fromkeys(first_names(model).values()):
+        tensor = state[name].detach().cpu().contiguous()
+        tensors[name] = tensor.float() if tensor.is_floating_point() else tensor
     write(path, as_bytes(tensors))
 
 
-def dtype(tensor):
-    """float32 for what has a fraction; what counts stays as it is."""
-    return torch.float32 if tensor.is_floating_point() else tensor.dtype
+def first_names(model):
+    """Every name in the model's state -> the first name under which the same tensor stands there."""
+    state, first = model.state_dict(keep_vars=True), {}
+    return {name: first.setdefault(id(tensor), name) for name, tensor in state.items()}
 
 
 def load_weights(path, model):
@@ -145,11 +150,7 @@ def load_weights(path, model):
     except SafetensorError as error:
         size = f"{path.stat().st_size:,} bytes"
         raise CheckpointError(f"{path} is cut, or holds no weights ({size}).") from error
-    own = model.state_dict(keep_vars=True)
-    first = {}
-    for name, tensor in own.items():
-        first.setdefault(id(tensor), name)
-    wanted = {name: first[id(tensor)] for name, tensor in own.items()}
+    own, wanted = model.state_dict(), first_names(model)
     for name in sorted(set(wanted.values()) ^ tensors.keys()):
         where = "missing from" if name in own else "too much in"
         raise CheckpointError(f"{path} holds another model: {name} is {where} it.")

@@ -13,3 +13,23 @@ def noam(step, d_model, warmup, factor=1.0):
     if step < 1 or warmup < 1:
         raise ValueError(f"Steps are counted from 1 and warm-up takes at least one; {step=}, {warmup=}.")
     return factor * d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)
+
+
+def trapezoid(progress, warmup, cooldown=None):
+    """Rise in a straight line, stay, and fall in a straight line to zero; a share of the highest rate.
+
+        share = min(1, progress / warmup, (1 − progress) / cooldown)
+
+    progress: how much of the run lies behind, from 0 to 1, by updates or by the clock
+    warmup, cooldown: shares of the run for the way up and down; without `cooldown` nothing lies between them
+
+    Returns a number from 0 to 1. Raises ValueError for shares that do not fit into one run.
+    """
+    cooldown = 1 - warmup if cooldown is None else cooldown
+    if min(progress, warmup, cooldown) < 0 or max(progress, warmup + cooldown) > 1:
+        raise ValueError(
+            f"Shares of a run are from 0 to 1, together at most 1; {progress=}, {warmup=}, {cooldown=}."
+        )
+    up = progress / warmup if progress < warmup else 1.0
+    down = (1 - progress) / cooldown if 1 - progress < cooldown else 1.0
+    return min(up, down)
