@@ -1,0 +1,32 @@
+"""Sentences of chapter 03's checks that no wrong answer in its solutions asks for."""
+
+import pytest
+import torch
+from torch import nn
+
+from heed import check
+from heed.attention import masked_softmax
+
+
+@pytest.mark.parametrize(
+    "softmax",
+    [
+        torch.softmax,
+        nn.functional.softmax,
+        lambda s, dim: nn.Softmax(dim)(s),
+        lambda s, dim: s.log_softmax(dim).exp(),
+    ],
+)
+def test_a_softmax_of_torch_is_refused_by_whatever_name(capsys, softmax):
+    check.masked_weights(lambda scores, mask: softmax(scores.masked_fill(~mask, -1e30), dim=-1) * mask)
+    assert "is what you are to write" in capsys.readouterr().out
+
+
+def test_the_library_s_own_is_refused_as_well(capsys):
+    check.masked_weights(masked_softmax)
+    assert "is what you are to write" in capsys.readouterr().out
+
+
+def test_softmax_is_torch_s_own_again_after_the_check(capsys):
+    check.masked_weights(masked_softmax)
+    assert masked_softmax(torch.zeros(1, 2)).tolist() == [[0.5, 0.5]]
