@@ -94,7 +94,7 @@ def fit(
     batches: a `heed.data.TokenBatches`, or what else has epoch(k), part(indices, i, n) and batch(indices)
     loss: loss(model, batch) -> the SUM of the loss over the batch's real target tokens. fit divides by the
         tokens of the whole step, so that it does not matter in how many parts and processes it is computed
-    optimiser: "adamw"; or "muon" for hidden matrices, and AdamW for embeddings, generator, norms, biases
+    folder: gets log.jsonl, checkpoint.pt (the latest), best.pt, snapshots/, average.pt and model.safetensors,
         which is to be used; all processes must see it
     updates, minutes: where to end; one of them, or both and whichever comes first. How far the run has come,
         max(step / updates, elapsed / minutes), drives the rate. Minutes count from this call on; the last
