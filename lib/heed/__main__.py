@@ -34,7 +34,7 @@ def translate(words):
     if sys.stdin.isatty():
         print("Write a sentence and press Enter. Ctrl-D ends (Windows: Ctrl-Z, Enter).", file=sys.stderr)
     for lines in arriving(sys.stdin.buffer):
-        for translation in translator.translate(lines, search(words)):
+        for translation in translator.translate([line.strip() for line in lines], search(words)):
             print(" ".join(translation.split()))  # a line feed inside would tear the lines apart
         sys.stdout.flush()
 
@@ -60,6 +60,15 @@ def evaluate(words):
     print(f"{len(written):,} sentences in {time.monotonic() - began:.1f} seconds")
     for name, score in (("BLEU", bleu(written, references)), ("chrF", chrf(written, references))):
         print(f"{name} {score.value:.1f}, from {score.low:.1f} to {score.high:.1f}   {score.signature}")
+
+
+def average(words):
+    """Make a model whose weights are the means over several snapshots of another one."""
+    from heed import recipe
+
+    to = words.to or words.model.with_name(words.model.name + "-average")
+    files = recipe.average(words.model, to, words.files)
+    print(f"The average of {', '.join(file.name for file in files)} is in {to}.")
 
 
 def show(words):
@@ -98,7 +107,7 @@ def parser():
     top = argparse.ArgumentParser("python -m heed", description="Train a translator, and use it.")
     commands = top.add_subparsers(required=True, metavar="command")
     added = {}
-    for function in (train, translate, evaluate, show):
+    for function in (train, translate, evaluate, average, show):
         about = function.__doc__.replace("%", "%%")
         added[function] = commands.add_parser(function.__name__, help=about, description=about)
         added[function].set_defaults(run=function)
@@ -109,14 +118,18 @@ def parser():
     add("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change the recipe")
     add("--device", help="cpu, cuda or mps; else the best that is there")
 
-    for function in (translate, evaluate, show):
-        added[function].add_argument("model", help="the folder of a trained model")
+    for function in (translate, evaluate, average, show):
+        added[function].add_argument("model", type=Path, help="the folder of a trained model")
     for function in (translate, evaluate):
         about = "search with a beam of this width; else greedily"
         added[function].add_argument("--beam", type=int, metavar="WIDTH", help=about)
 
     about = "the word multi30k, or two files: sentences and references; else the recipe's test"
     added[evaluate].add_argument("--test", nargs="+", metavar="FILE", help=about)
+
+    add = added[average].add_argument
+    add("files", nargs="*", type=Path, help="snapshots or checkpoints; else all of the model's snapshots")
+    add("--to", type=Path, metavar="FOLDER", help="where the new model goes; else MODEL-average")
 
     add = added[show].add_argument
     add("sentence", help="in quotation marks")
@@ -140,7 +153,7 @@ def main(words=None):
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains as it ends
     except KeyboardInterrupt as stopped:
-        print(stopped, file=sys.stderr)
+        print(str(stopped) or "Stopped.", file=sys.stderr)
         return 130
     except (ValueError, OSError) as error:
         print(f"heed: {error}", file=sys.stderr)

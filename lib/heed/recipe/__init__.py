@@ -9,11 +9,12 @@ from heed.recipe.corpus import encoded, fingerprint, learn_subwords, parallel, s
 from heed.recipe.keys import SECTIONS
 from heed.recipe.toml import differences, find, read, write
 from heed.recipe.training import is_first, say, train
-from heed.recipe.translator import Translator, build, load
+from heed.recipe.translator import Translator, average, build, load
 
 __all__ = [
     "SECTIONS",
     "Translator",
+    "average",
     "build",
     "differences",
     "encoded",

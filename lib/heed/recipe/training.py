@@ -1,9 +1,11 @@
 """From a recipe to a trained model in its folder."""
 
+import json
 import os
 import time
 from pathlib import Path
 
+from heed import checkpoint
 from heed.data import TokenBatches
 from heed.decode import translate
 from heed.engine import fit
@@ -11,7 +13,7 @@ from heed.evaluate import bleu
 from heed.loss import translation_loss
 from heed.recipe.corpus import encoded, fingerprint, learn_subwords, sentences
 from heed.recipe.toml import differences, read, write
-from heed.recipe.translator import Translator, build
+from heed.recipe.translator import Translator, build, load
 
 
 def train(recipe, folder, began=None, device=None):
@@ -38,6 +40,9 @@ def train(recipe, folder, began=None, device=None):
     recipe = {**recipe, "made": {"data": data, "vocabulary": subwords.fingerprint}}
     if is_first():
         claim(folder, recipe, subwords)
+    if ended(folder):
+        say(f"{folder} has been trained by this recipe, to the end.")
+        return load(folder)
 
     longest = min(recipe["data"]["longest"], tokens)
     ids = encoded(pairs, subwords, longest)
@@ -46,7 +51,7 @@ def train(recipe, folder, began=None, device=None):
     batches, model = TokenBatches(ids, tokens, training["seed"]), build(recipe, len(subwords))
     say(
         f"{len(ids):,} pairs of at most {longest} tokens, {len(pairs) - len(ids):,} left out; "
-        f"{len(subwords):,} sub-words; {sum(p.numel() for p in model.parameters()):,} parameters"
+        f"{len(subwords):,} sub-words."
     )
     if training["minutes"] is not None:
         training["minutes"] = max(training["minutes"] - (time.monotonic() - began) / 60, 1e-3)
@@ -102,10 +107,18 @@ def claim(folder, recipe, subwords):
     elif folder.is_dir() and any(folder.iterdir()):
         raise ValueError(f"{folder} holds something else than a training. Choose another folder with --to.")
     folder.mkdir(parents=True, exist_ok=True)
-    beside = folder / "recipe.toml.new"
-    beside.write_text(write(recipe), encoding="utf-8", newline="\n")
-    os.replace(beside, folder / "recipe.toml")
+    checkpoint.write(folder / "recipe.toml", write(recipe).encode())
     subwords.save(folder / "subwords.json")
+
+
+def ended(folder):
+    """Whether the training in this folder has come to its end: then its log's last line says so."""
+    log = folder / "log.jsonl"
+    lines = log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
+    try:
+        return bool(lines) and "ended" in json.loads(lines[-1])
+    except json.JSONDecodeError:  # cut in the middle: the run was killed
+        return False
 
 
 def identity(recipe):

@@ -1,13 +1,13 @@
 """The model that a recipe describes, and the folder in which it lies when it is trained."""
 
+import shutil
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import nn
 
+from heed import checkpoint
 from heed.attention import record
 from heed.decode import greedy, translate
 from heed.recipe.toml import read
@@ -89,9 +89,31 @@ def load(folder):
     recipe, subwords = read(folder / "recipe.toml"), Subwords.load(folder / "subwords.json")
     if subwords.fingerprint != recipe["made"]["vocabulary"]:
         raise ValueError(f"{folder / 'subwords.json'} is not the vocabulary that the model was trained with.")
-    model = build(recipe, len(subwords))
-    try:
-        model.load_state_dict(load_file(folder / "model.safetensors"))
-    except (RuntimeError, SafetensorError) as error:
-        raise ValueError(f"{folder / 'model.safetensors'} does not fit its recipe: {error}") from None
+    model = checkpoint.load_weights(folder / "model.safetensors", build(recipe, len(subwords)))
     return Translator(model.eval(), subwords, recipe)
+
+
+def average(folder, to, files=()):
+    """Make a trained model out of several states of another one: each weight is the mean of theirs.
+
+    folder: a trained model
+    to: the folder of the new one; it must not be there yet
+    files: snapshots or checkpoints of the model; all of its snapshots if none is named
+
+    Returns the files. Raises ValueError if there are none, if one is no checkpoint, or if `to` is there.
+    """
+    folder, to = Path(folder), Path(to)
+    translator = load(folder)
+    files = [Path(file) for file in files] or sorted((folder / "snapshots").glob("*.pt"))
+    if not files:
+        raise ValueError(
+            f"There are no snapshots in {folder / 'snapshots'}: [training] keep says how many to keep."
+        )
+    if to.exists():
+        raise ValueError(f"{to} is there already. Choose another folder with --to.")
+    translator.model.load_state_dict(checkpoint.average(checkpoint.load(file)["model"] for file in files))
+    to.mkdir(parents=True)
+    for name in ("recipe.toml", "subwords.json"):
+        shutil.copy(folder / name, to / name)
+    checkpoint.save_weights(to / "model.safetensors", translator.model)
+    return files
