@@ -46,6 +46,7 @@ LATER = {
     "loss.smoothed": 12,
     "loss.label_smoothing": 12,
     "schedule.noam": 12,
+    "schedule.inverse_root": 12,
 }
 
 HEADER = re.compile(r"#\s*(lib/\S+)\s*$")

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from heed.schedule import noam
+from heed.schedule import inverse_root, noam
 
 
 def test_on_paper():
@@ -27,3 +27,16 @@ def test_it_rises_in_a_line_and_falls_with_the_root():
 def test_refusals(step, warmup):
     with pytest.raises(ValueError, match=rf"step={step}, warmup={warmup}"):
         noam(step, 512, warmup)
+
+
+def test_the_share_of_the_peak_is_noam_divided_by_its_peak():
+    for step in (1, 300, 3999, 4000, 4001, 70_000, 100_000):
+        share = noam(step, 512, 4000) / noam(4000, 512, 4000)
+        assert math.isclose(inverse_root(step / 100_000, warmup=0.04), share)
+    assert inverse_root(0.0, 0.04) == 0.0
+
+
+@pytest.mark.parametrize("warmup", [0, -0.1, 1.1])
+def test_a_share_needs_a_warmup(warmup):
+    with pytest.raises(ValueError, match=f"warmup={warmup}"):
+        inverse_root(0.5, warmup)

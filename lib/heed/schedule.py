@@ -33,3 +33,20 @@ def trapezoid(progress, warmup, cooldown=None):
     up = progress / warmup if progress < warmup else 1.0
     down = (1 - progress) / cooldown if 1 - progress < cooldown else 1.0
     return min(up, down)
+
+
+def inverse_root(progress, warmup):
+    """The schedule of `noam` as a share of its peak: rise in a straight line, then fall with the root.
+
+        share = min(progress / warmup, √(warmup / progress))
+
+    progress: how much of the run lies behind, from 0 to 1, by updates or by the clock
+    warmup: share of the run for the way up
+
+    Returns a number from 0 to 1. Raises ValueError for a warm-up that is no share of the run.
+    """
+    if not 0 < warmup <= 1:
+        raise ValueError(
+            f"A warm-up is a share of the run, above 0 and at most 1; {warmup=}."
+        )
+    return progress / warmup if progress < warmup else (warmup / progress) ** 0.5

@@ -3,6 +3,7 @@
 import random
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from heed.engine.models import Alone, Copied, Sharded
 from heed.engine.optimisers import optimisers, set_rates
 from heed.engine.processes import Team
 from heed.engine.signals import Interrupted, Signals
-from heed.schedule import trapezoid
+from heed.schedule import inverse_root, trapezoid
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ def fit(
     rate=2e-3,
     rest_rate=None,
     decay=0.0,
+    schedule="trapezoid",
     warmup=0.05,
     cooldown=None,
     clip=1.0,
@@ -103,6 +105,7 @@ def fit(
     rate: the highest learning rate. Muon's is scaled to move a matrix as far as AdamW's would
     rest_rate: AdamW's beside Muon; the same as `rate` if it is not given
     decay: decoupled weight decay, of matrices only
+    schedule: "trapezoid"; or "noam", whose rate falls with the root of the progress and knows no cooldown
     warmup, cooldown: shares of the run in which the rate rises from zero and falls to zero, in straight
         lines; without `cooldown` it falls from the end of the warm-up on
     clip: the largest norm of the gradient that is let through whole
@@ -133,7 +136,7 @@ def fit(
     ProcessLost (a ValueError) if another process of the training has ended before its time.
     """
     check(updates, minutes, parts=parts, every=every, log_every=log_every, patience=patience)
-    trapezoid(0.0, warmup, cooldown)
+    share = share_of_rate(schedule, warmup, cooldown)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     chance, team = random_state(), Team(device)
@@ -166,7 +169,7 @@ def fit(
                     progress, ended = how_far(place, updates, minutes, patience)
                     if ended:
                         break
-                    run.update(shares, tokens, trapezoid(progress, warmup, cooldown))
+                    run.update(shares, tokens, share(progress))
                     if place.step % log_every == 0:
                         run.report(progress)
                     if place.step % every == 0:
@@ -192,6 +195,18 @@ def check(updates, minutes, **counts):
     for name, count in {"updates": updates, **counts}.items():
         if count is not None and (count < 1 or count != int(count)):
             raise ValueError(f"{name} is a whole number from 1 on; it is {count}.")
+
+
+def share_of_rate(schedule, warmup, cooldown):
+    """How the progress of a run, from 0 to 1, decides the share of the highest rate: as a function."""
+    known = {
+        "trapezoid": partial(trapezoid, warmup=warmup, cooldown=cooldown),
+        "noam": partial(inverse_root, warmup=warmup),
+    }
+    if schedule not in known:
+        raise ValueError(f'The schedule is "trapezoid" or "noam", and not {schedule!r}.')
+    known[schedule](0.0)
+    return known[schedule]
 
 
 def how_far(place, updates, minutes, patience):
