@@ -37,6 +37,7 @@ MODULES = (
     "engine",
     "decode",
     "evaluate",
+    "recipe",
     "check",
 )
 

@@ -106,9 +106,7 @@ def average(folder, to, files=()):
     translator = load(folder)
     files = [Path(file) for file in files] or sorted((folder / "snapshots").glob("*.pt"))
     if not files:
-        raise ValueError(
-            f"There are no snapshots in {folder / 'snapshots'}: [training] keep says how many to keep."
-        )
+        raise ValueError(f"There is nothing to average in {folder / 'snapshots'}: [training] keep was 0.")
     if to.exists():
         raise ValueError(f"{to} is there already. Choose another folder with --to.")
     translator.model.load_state_dict(checkpoint.average(checkpoint.load(file)["model"] for file in files))

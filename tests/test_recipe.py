@@ -1,0 +1,396 @@
+"""Recipes: what they may say, what is made of them, and that a wrong one is refused in a sentence."""
+
+import inspect
+import json
+import math
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import torch
+
+from heed import checkpoint, recipe
+from heed.attention import record
+from heed.decode import greedy
+from heed.engine import fit
+from heed.recipe.keys import SECTIONS
+from heed.recipe.training import claim, ended, identity, validation
+from heed.schedule import noam
+from heed.text import BOS, EOS, Subwords
+from heed.transformer import make_model
+
+OURS = Path(__file__).parents[1] / "recipes"
+SMALL = {
+    "model.n_layers": 2,
+    "model.d_model": 22,
+    "model.d_ff": 13,
+    "model.n_heads": 11,
+    "data.vocabulary": 281,
+}
+PAIRS = [("ein Hund", "a dog"), ("", "nothing"), ("zwei Hunde", "two dogs"), ("drei", "three")]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with four parallel lines and a recipe that names them."""
+    for name, side in (("train.de", 0), ("train.en", 1)):
+        (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in PAIRS), encoding="utf-8")
+    text = '[data]\ntrain = ["train.de", "train.en"]\n\n[training]\nupdates = 7\n'
+    (tmp_path / "mine.toml").write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def read(folder, **changes):
+    """The recipe of that folder, small, with further changes: data__longest=5."""
+    changes = SMALL | {key.replace("__", "."): value for key, value in changes.items()}
+    return recipe.read(folder / "mine.toml", [f"{key}={json.dumps(value)}" for key, value in changes.items()])
+
+
+# --- Reading ------------------------------------------------------------------------------------------------
+
+
+def test_a_recipe_by_hand(folder):
+    found = recipe.read(folder / "mine.toml", ["model.d_model = 24", "training.optimiser=adamw"])
+    assert found["data"]["train"] == [(folder / name).as_posix() for name in ("train.de", "train.en")]
+    assert found["data"]["valid"] is None and found["data"]["vocabulary"] == 6000
+    assert found["model"] == {"n_layers": 6, "d_model": 24, "d_ff": 2048, "n_heads": 8, "dropout": 0.1}
+    assert found["training"]["updates"] == 7 and found["training"]["minutes"] is None
+    assert found["training"]["optimiser"] == "adamw" and found["training"]["smoothing"] == 0.1
+
+
+def test_what_is_written_reads_the_same(folder):
+    first = read(folder, training__minutes=0.5, training__compiled=True, data__valid="multi30k")
+    (folder / "again.toml").write_text(recipe.write(first), encoding="utf-8")
+    assert recipe.read(folder / "again.toml") == first
+    assert not recipe.differences(first, recipe.read(folder / "again.toml"))
+
+
+def test_the_keys_are_the_parameters_of_what_they_are_for():
+    model, training = dict(inspect.signature(make_model).parameters), dict(inspect.signature(fit).parameters)
+    assert {*SECTIONS["model"], "source_vocab", "target_vocab"} == set(model)
+    ours = {"tokens", "smoothing", "validate"}
+    given_by_us = {"model", "batches", "loss", "folder", "device", "validate", "better", "fingerprint"}
+    assert set(SECTIONS["training"]) - ours == set(training) - given_by_us
+    for section, parameters in (("model", model), ("training", training)):
+        for key, rule in SECTIONS[section].items():
+            if key not in ours:
+                assert rule.default == parameters[key].default, key
+
+
+WRONG = {  # a change -> what the sentence must say
+    "training.updats=3": ["no key in [training] named updats", "nearest known one is updates"],
+    "modle.d_model=3": ["no section named modle", "nearest known one is model"],
+    "model.rate=0.1": ["no key in [model] named rate", "It belongs to [training]"],
+    "data=3": ["section.key=value", "'data=3'"],
+    "model.d_model": ["section.key=value", "'model.d_model'"],
+    "model.d_model=23": ["d_model=23 is not divisible by n_heads=11"],
+    "model.dropout=1": ["[model] dropout = 1 ", "from 0 to below 1"],
+    "model.dropout=-0.1": ["dropout = -0.1", "from 0 to below 1"],
+    "model.dropout=nan": ["dropout = NaN", "from 0 to below 1"],
+    "model.n_layers=2.0": ["n_layers = 2.0", "a whole number, 1 or more"],
+    "model.n_layers=true": ["n_layers = true", "a whole number, 1 or more"],
+    "model.n_layers=0": ["n_layers = 0", "a whole number, 1 or more"],
+    "training.rate=0": ["rate = 0", "a number above 0"],
+    "training.rate=inf": ["rate = Infinity", "a number above 0"],
+    "training.minutes=-3": ["minutes = -3", "a number above 0"],
+    "training.optimiser=sgd": ['optimiser = "sgd"', '"muon" or "adamw"'],
+    "training.compiled=1": ["compiled = 1", "true or false"],
+    "training.patience=3": ["patience needs [data] valid"],
+    "data.vocabulary=260": ["vocabulary = 260", "261 or more"],
+    "data.train=[1, 2]": ["train = [1, 2]", "two files of parallel lines"],
+    'data.train=["a", "b", "c"]': ["two files of parallel lines"],
+    "data.train=wmt": ['train = "wmt"', '"multi30k" or two files'],
+    "data.longest=1979-05-27": ["longest = ", "a whole number, 3 or more"],
+}
+
+
+@pytest.mark.parametrize("change", WRONG)
+def test_what_cannot_be_is_refused_in_a_sentence(folder, change):
+    changes = [f"{key}={json.dumps(value)}" for key, value in SMALL.items()]
+    with pytest.raises(ValueError) as refused:
+        recipe.read(folder / "mine.toml", [*changes, change])
+    for words in ["mine.toml: ", *WRONG[change]]:
+        assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    {
+        "[data]\ntrain = 'multi30k'": "[training] needs updates or minutes",
+        "[training]\nupdates = 3": "[data] train is missing",
+        "training = 3": "training is a section, [training]",
+        "[data\n": "mine.toml is not a TOML file",
+    }.items(),
+)
+def test_a_file_that_is_no_recipe_is_refused_in_a_sentence(folder, text, words):
+    (folder / "mine.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=re.escape(words)):
+        recipe.read(folder / "mine.toml")
+
+
+def test_files_in_a_recipe_lie_beside_it_and_those_in_a_change_where_one_is(folder, monkeypatch):
+    (folder / "here").mkdir()
+    monkeypatch.chdir(folder / "here")
+    found = recipe.read("../mine.toml", ['data.valid=["a.de", "a.en"]'])
+    assert found["data"]["train"][0] == (folder / "train.de").as_posix()
+    assert found["data"]["valid"][0] == (folder / "here" / "a.de").as_posix()
+
+
+# --- The course's own ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", sorted(OURS.glob("*.toml")), ids=lambda path: path.stem)
+def test_the_courses_own_recipes_are_found_from_everywhere(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert recipe.read(path.name) == recipe.read(path)
+
+
+def test_a_recipe_that_is_nowhere_is_refused_with_those_that_are_there():
+    with pytest.raises(ValueError, match=r"no recipe nowhere\.toml.*multi30k-10min\.toml, multi30k\.toml"):
+        recipe.read("nowhere.toml")
+
+
+def test_the_papers_recipe_has_the_papers_numbers():
+    found = recipe.read("wmt14-base.toml")
+    defaults = inspect.signature(make_model).parameters
+    assert all(value == defaults[key].default for key, value in found["model"].items())
+    training = found["training"]
+    assert (training["updates"], training["tokens"], training["keep"]) == (100_000, 25_000, 5)
+    assert training["rate"] == pytest.approx(noam(4000, 512, 4000), rel=1e-4)
+    assert training["warmup"] * training["updates"] == 4000
+
+
+# --- Sentences ----------------------------------------------------------------------------------------------
+
+
+def test_only_a_line_feed_ends_a_line(tmp_path):
+    (tmp_path / "a").write_bytes("\ufeff eins\u2028 zwei \r\n\r\ndrei\r\n".encode())
+    (tmp_path / "b").write_bytes(b"one\ntwo\x0cthree\n\n")
+    pairs = recipe.parallel(tmp_path / "a", tmp_path / "b")
+    assert pairs == [("eins\u2028 zwei", "one"), ("", "two\x0cthree"), ("drei", "")]
+
+
+def test_files_that_are_not_parallel_are_refused(tmp_path):
+    (tmp_path / "three").write_text("a\nb\nc\n", encoding="utf-8")
+    (tmp_path / "five").write_text("a\nb\nc\nd\ne", encoding="utf-8")
+    (tmp_path / "empty").write_text("\n", encoding="utf-8")
+    (tmp_path / "latin").write_bytes(b"Stra\xdfe\n")
+    sentences = {
+        "five": "three has 3 lines and .*five has 5",
+        "empty": "empty is empty",
+        "nix": "nix cannot be read",
+    }
+    for name, sentence in {**sentences, "latin": "latin is not UTF-8: .* at byte 4"}.items():
+        with pytest.raises(ValueError, match=sentence):
+            recipe.parallel(tmp_path / "three", tmp_path / name)
+
+
+def test_each_split_is_its_own(monkeypatch):
+    monkeypatch.setattr("heed.recipe.corpus.multi30k", lambda split: [(split, split.upper(), "de")])
+    found = recipe.read("multi30k-10min.toml")
+    asked = [recipe.sentences(found, split) for split in ("train", "valid", "test")]
+    assert asked == [[("train", "TRAIN")], [("val", "VAL")], [("test", "TEST")]]
+
+
+def test_a_recipe_without_a_test_says_so(folder):
+    with pytest.raises(ValueError, match=r"\[data\] test is missing"):
+        recipe.sentences(read(folder), "test")
+
+
+def test_pairs_are_encoded_and_empty_or_long_ones_left_out():
+    subwords = Subwords("ab")
+    a, b = subwords.encode("ab")
+    pairs = [("ab", "b"), ("", "b"), ("a", ""), ("aaaaa", "b"), ("a", "bbb")]
+    found = recipe.encoded(pairs, subwords, 5)
+    assert [(list(s), list(t)) for s, t in found] == [
+        ([a, b], [BOS, b, EOS]),
+        ([a] * 5, [BOS, b, EOS]),
+        ([a], [BOS, b, b, b, EOS]),
+    ]
+    assert len(recipe.encoded(pairs, subwords, 4)) == 1
+
+
+def test_the_vocabulary_comes_from_both_sides_of_the_training_pairs_alone(folder):
+    subwords = recipe.learn_subwords(read(folder), PAIRS)
+    assert set("einHundathg") <= set(subwords.characters) and len(subwords) <= 281
+    assert subwords.decode(subwords.encode("žluť 🐕")) == "žluť 🐕"
+
+
+def test_a_fingerprint_tells_where_one_string_ends():
+    lists = (["ab", "c"], ["a", "bc"], ["abc"], ["abc", ""], ["c", "ab"], [], ["\udc80"])
+    assert len({recipe.fingerprint(strings) for strings in lists}) == len(lists)
+    assert recipe.fingerprint(["ab"]) == recipe.fingerprint(iter(["ab"]))
+
+
+# --- The model and its folder -------------------------------------------------------------------------------
+
+
+def test_the_model_is_that_of_the_recipe_and_the_seed_decides_its_weights(folder):
+    first, again = (recipe.build(read(folder), 281) for _ in range(2))
+    other = recipe.build(read(folder, training__seed=5), 281)
+    assert len(first.encoder.layers) == 2 and first.generator.proj.weight.shape == (281, 22)
+    assert (
+        first.generator.proj.weight
+        is first.target_embed[0].table.weight
+        is first.source_embed[0].table.weight
+    )
+    assert torch.equal(first.generator.proj.weight, again.generator.proj.weight)
+    assert not torch.equal(first.generator.proj.weight, other.generator.proj.weight)
+
+
+def made(folder, **changes):
+    """A recipe as a training completes it, and its vocabulary."""
+    found = read(folder, **changes)
+    subwords = recipe.learn_subwords(found, PAIRS)
+    return {**found, "made": {"data": "abc", "vocabulary": subwords.fingerprint}}, subwords
+
+
+def test_a_folder_belongs_to_one_training(folder):
+    first, subwords = made(folder)
+    claim(folder / "run", first, subwords)
+    claim(folder / "run", first, subwords)
+    assert recipe.read(folder / "run" / "recipe.toml") == first
+    for changes, words in (
+        ({"training__rate": 0.5}, r"\[training\] rate was 0\.002 and is 0\.5"),
+        ({"data__longest": 17}, r"\[data\] longest was 256 and is 17"),
+    ):
+        with pytest.raises(ValueError, match=f"run holds another training: {words}"):
+            claim(folder / "run", made(folder, **changes)[0], subwords)
+    with pytest.raises(ValueError, match=r'\[made\] data was "abc" and is "abd"'):
+        claim(folder / "run", {**first, "made": {**first["made"], "data": "abd"}}, subwords)
+    with pytest.raises(ValueError, match="something else"):
+        claim(folder, first, subwords)
+
+
+def test_where_the_files_lie_makes_no_other_training_and_what_they_hold_does(folder):
+    first, _ = made(folder)
+    moved = {**first, "data": {**first["data"], "train": ["/elsewhere/train.de", "/elsewhere/train.en"]}}
+    assert not recipe.differences(first, moved) and identity(first) == identity(moved)
+    for other in (made(folder, training__seed=1)[0], {**first, "made": {**first["made"], "data": "abd"}}):
+        assert identity(other) != identity(first)
+
+
+@pytest.mark.parametrize(
+    "log, has",
+    {
+        "": False,
+        '{"step": 3}\n': False,
+        '{"step": 3}\n{"ended": "updates"}\n': True,
+        '{"step": 3}\n{"ended': False,
+    }.items(),
+)
+def test_a_training_has_ended_when_its_log_says_so(tmp_path, log, has):
+    assert ended(tmp_path) is False
+    (tmp_path / "log.jsonl").write_text(log, encoding="utf-8")
+    assert ended(tmp_path) is has
+
+
+def test_the_validation_loss_is_the_mean_over_real_tokens_without_smoothing(folder):
+    found, subwords = made(folder, model__dropout=0.0)
+    model = recipe.build(found, len(subwords)).eval()
+    validate, better = validation("loss", PAIRS, subwords, tokens=11)
+    total = n = 0
+    with torch.no_grad():
+        for source, target in recipe.encoded(PAIRS, subwords):
+            scores = model(torch.tensor([list(source)]), torch.tensor([list(target[:-1])]))
+            log_p = model.generator(scores)[0].gather(1, torch.tensor(list(target[1:]))[:, None])
+            total, n = total - log_p.sum().item(), n + len(log_p)
+        assert validate(model)["valid_loss"] == pytest.approx(total / n, rel=1e-5)
+    assert better is min and validation("loss", None, subwords, 11) == (None, min)
+
+
+def test_the_validation_by_bleu_wants_it_high(folder):
+    found, subwords = made(folder)
+    validate, better = validation("bleu", [("drei", "three")] * 3, subwords, tokens=11)
+    assert better is max and 0 <= validate(recipe.build(found, len(subwords)))["bleu"] < 50
+
+
+@pytest.fixture
+def trained(folder):
+    """A folder as a training leaves it, of a model that has learnt nothing."""
+    found, subwords = made(folder)
+    claim(folder / "run", found, subwords)
+    checkpoint.save_weights(folder / "run" / "model.safetensors", recipe.build(found, len(subwords)))
+    return folder / "run"
+
+
+def test_a_trained_model_comes_back_as_it_was_without_its_data(trained):
+    for name in ("train.de", "train.en"):
+        (trained.parent / name).unlink()
+    model, subwords, found = recipe.load(trained)
+    torch.testing.assert_close(
+        model.state_dict(), recipe.build(found, len(subwords)).state_dict(), rtol=0, atol=0
+    )
+    assert not model.training
+    assert recipe.load(trained).translate(["", "drei"])[0] == ""
+
+
+@pytest.mark.parametrize("name", ["recipe.toml", "subwords.json", "model.safetensors"])
+def test_a_folder_that_lacks_a_file_is_no_trained_model(trained, name):
+    (trained / name).unlink()
+    with pytest.raises(ValueError, match=f"run is no trained model: it has no {name}"):
+        recipe.load(trained)
+
+
+def test_another_vocabulary_or_other_weights_are_never_loaded(trained):
+    whole = (trained / "recipe.toml").read_text(encoding="utf-8")
+    (trained / "recipe.toml").write_text(whole.replace("d_ff = 13", "d_ff = 17"), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"13.*17"):
+        recipe.load(trained)
+    (trained / "recipe.toml").write_text(whole, encoding="utf-8")
+    Subwords("abc").save(trained / "subwords.json")
+    with pytest.raises(ValueError, match=r"subwords\.json is not the vocabulary"):
+        recipe.load(trained)
+
+
+def test_an_average_is_the_mean_of_the_states_and_a_model_of_its_own(trained, tmp_path):
+    translator = recipe.load(trained)
+    with pytest.raises(ValueError, match="nothing to average"):
+        recipe.average(trained, tmp_path / "mean")
+    state = translator.model.state_dict()
+    (trained / "snapshots").mkdir()
+    for k in (1, 5):
+        scaled = {name: k * tensor for name, tensor in state.items()}
+        checkpoint.save(trained / "snapshots" / f"{k}.pt", {"model": scaled})
+    files = recipe.average(trained, tmp_path / "mean")
+    assert [file.name for file in files] == ["1.pt", "5.pt"]
+    mean = recipe.load(tmp_path / "mean")
+    assert mean.recipe == translator.recipe
+    for name, tensor in mean.model.state_dict().items():
+        torch.testing.assert_close(tensor, 3 * state[name])
+    recipe.average(trained, tmp_path / "one", [trained / "snapshots" / "5.pt"])
+    torch.testing.assert_close(
+        recipe.load(tmp_path / "one").model.generator.proj.bias, 5 * state["generator.proj.bias"]
+    )
+    with pytest.raises(ValueError, match="mean is there already"):
+        recipe.average(trained, tmp_path / "mean")
+
+
+def test_the_explorer_shows_the_weights_of_the_run_that_wrote(trained):
+    model, subwords, _ = translator = recipe.load(trained)
+    explorer = translator.explore(" drei Hunde ")
+    ids = torch.tensor([subwords.encode("drei Hunde")])
+    (written,) = greedy(model, ids)
+    with torch.no_grad(), record(model) as maps:
+        model(ids, torch.tensor([[BOS, *written]]))
+    kinds = {kind.name: kind for kind in explorer.kinds}
+    assert list(kinds) == ["source", "encoder", "decoder"]
+    for name, kind in kinds.items():
+        layer = {"source": "decoder.layers.1.source_attention", "encoder": "encoder.layers.1.self_attention"}
+        (weights,) = maps[layer.get(name, "decoder.layers.1.self_attention") + ".weights"]
+        assert kind.thousandths.shape[:2] == (2, 11)
+        assert abs(kind.thousandths[1] / 1000 - weights[0].numpy()).max() <= 0.0006
+    assert kinds["encoder"].rows == kinds["encoder"].columns == kinds["source"].columns
+    assert "".join(kinds["encoder"].rows) == "drei▁Hunde"
+    assert kinds["source"].rows == kinds["decoder"].rows and kinds["decoder"].rows[-1] == "<eos>"
+    assert kinds["decoder"].columns == ["<bos>", *kinds["decoder"].rows[:-1]]
+    assert explorer.title.startswith("drei Hunde → ")
+    with pytest.raises(ValueError, match="nothing to show"):
+        translator.explore(" ")
+
+
+def test_the_files_of_a_folder_are_plain_text_but_for_the_weights(trained):
+    found = tomllib.loads((trained / "recipe.toml").read_text(encoding="utf-8"))
+    assert found["model"]["d_ff"] == 13 and len(found["made"]["vocabulary"]) == 64
+    assert math.isclose(found["training"]["rate"], 2e-3)
