@@ -119,14 +119,13 @@ class Characters(Vocabulary):
         return data.decode(errors="replace")
 
 
-class Subwords(Characters):
-    """A vocabulary of pieces of words, in which no character is unknown: byte-pair encoding.
+class Merged(Characters):
+    """Characters, and the longer tokens that merges make of them, inside of words.
 
-    It begins as `Characters`. A *merge* makes one token of two neighbours; encoding splits the text into
-    words and signs, and in each of them makes the merges in the order in which they were learned (Sennrich,
-    Haddow & Birch 2016, "Neural Machine Translation of Rare Words with Subword Units", algorithm 1; the
-    bytes and the blanks inside of tokens are later ideas). Nothing is normalised: case, blanks and accents
-    come out as they went in. Text that looks like a special token is text.
+    A *merge* makes one token of two neighbours. Encoding splits the text into words and signs, and makes the
+    merges in each of them, in their order (Sennrich, Haddow & Birch 2016, algorithm 1; the bytes and the
+    blanks inside of tokens are later ideas). Nothing is normalised: case, blanks, accents come out as they
+    went in. Text that looks like a special token is text.
 
     characters: those with a token of their own; all others are written as their UTF-8 bytes
     merges: pairs of tokens, the first learned first; both are characters or the results of earlier merges
@@ -146,42 +145,6 @@ class Subwords(Characters):
         super().__init__([*self.characters, *(left + right for left, right in self.merges)])
         self.bpe = _by_words(models.BPE(vocab=self.ids, merges=self.merges, byte_fallback=True))
 
-    @classmethod
-    def learn(cls, lines, size):
-        """Merge the most frequent pair of neighbours, count again, and so on, until there are `size` tokens.
-
-        A character seen less than once in a million is not worth a token: it is spelled in bytes, which gives
-        the bytes something to learn from. The same lines give the same vocabulary, on any machine.
-
-        lines: strings, of the training data only
-        size: tokens in the vocabulary, the 4 special ones, the 256 bytes and the characters among them; if no
-            pair is left that occurs twice, there are fewer
-
-        Raises ValueError if there is no text, or no room for its characters.
-        """
-        lines = [_without_surrogates(line) for line in lines]
-        counts = Counter()
-        for line in lines:
-            counts.update(line)
-        if not counts:
-            raise ValueError(f"there is no text to learn from: {len(lines)} lines, all of them empty")
-        rare = {character for character, n in counts.items() if n * 1_000_000 < counts.total()}
-        characters = sorted(counts.keys() - rare)
-        least = len(SPECIAL) + len(BYTES) + len(characters)
-        if size < least:
-            raise ValueError(
-                f"{size=} leaves no room: {len(SPECIAL)} special tokens, {len(BYTES)} bytes and "
-                f"{len(characters)} characters are {least} tokens before the first merge"
-            )
-        gaps = re.compile("|".join(map(re.escape, sorted(rare))) or "(?!)")
-        parts = (part for line in lines for part in gaps.split(line))
-        room = size - len(SPECIAL) - len(BYTES)
-        learner = _by_words(models.BPE())
-        learner.train_from_iterator(
-            parts, trainers.BpeTrainer(vocab_size=room, min_frequency=2, show_progress=False)
-        )
-        return cls(characters, json.loads(learner.to_str())["model"]["merges"])
-
     def encode(self, text, bos=False, eos=False):
         """Turn a string into a list of ids, on request between BOS and EOS."""
         return [BOS] * bos + self.bpe.encode(_without_surrogates(text)).ids + [EOS] * eos
@@ -191,12 +154,52 @@ class Subwords(Characters):
         return self.labels(self.encode(text))
 
     def labels(self, ids):
-        """The tokens behind these ids, for people to read, the special ones too: `▁` for a blank.
-
-        Raises ValueError if an id is outside the vocabulary.
-        """
+        """The tokens behind these ids, for people. Raises ValueError for an id outside the vocabulary."""
         check_ids(ids, len(self))
         return [self.tokens[int(i)].translate(MARKS) for i in ids]
+
+
+def learn_merges(lines, size):
+    """Merge the most frequent pair of neighbours, count again, and so on, until there are `size` tokens.
+
+    A character seen less than once in a million is not worth a token: it is spelled in bytes, which gives
+    the bytes something to learn from. The same lines give the same vocabulary, on any machine.
+
+    lines: strings, of the training data only
+    size: tokens in the vocabulary, the 4 special ones, the 256 bytes and the characters among them; if no
+        pair is left that occurs twice, there are fewer
+
+    Returns characters and merges, for `Merged`. Raises ValueError without text, or room for its characters.
+    """
+    lines = [_without_surrogates(line) for line in lines]
+    counts = Counter()
+    for line in lines:
+        counts.update(line)
+    if not counts:
+        raise ValueError(f"there is no text to learn from: {len(lines)} lines, all of them empty")
+    rare = {character for character, n in counts.items() if n * 1_000_000 < counts.total()}
+    characters = sorted(counts.keys() - rare)
+    room = size - len(SPECIAL) - len(BYTES)
+    if room < len(characters):
+        raise ValueError(
+            f"{size=} leaves no room: {len(SPECIAL)} special tokens, {len(BYTES)} bytes and "
+            f"{len(characters)} characters are {size - room + len(characters)} tokens before the first merge"
+        )
+    gaps = re.compile("|".join(map(re.escape, sorted(rare))) or "(?!)")
+    parts = (part for line in lines for part in gaps.split(line))
+    trainer = trainers.BpeTrainer(vocab_size=room, min_frequency=2, show_progress=False)
+    learner = _by_words(models.BPE())
+    learner.train_from_iterator(parts, trainer)
+    return characters, json.loads(learner.to_str())["model"]["merges"]
+
+
+class Subwords(Merged):
+    """A vocabulary of pieces of words, in which no character is unknown: byte-pair encoding."""
+
+    @classmethod
+    def learn(cls, lines, size):
+        """The vocabulary of `size` tokens that `learn_merges` finds in these lines."""
+        return cls(*learn_merges(lines, size))
 
     def save(self, path):
         """Write the vocabulary into one JSON file."""
