@@ -12,7 +12,7 @@ import torch
 from heed.checkpoint import average, load, random_state, restore_random_state, save, save_weights
 from heed.engine.devices import autocast, choose_precision
 from heed.engine.log import Log, Screen
-from heed.engine.models import Alone, Copied, Sharded
+from heed.engine.models import Alone, Copied, Sharded, whole
 from heed.engine.optimisers import optimisers, set_rates
 from heed.engine.processes import Team
 from heed.engine.signals import Interrupted, Signals
@@ -450,8 +450,3 @@ def batch_on(batch, device):
         return batch.to(device)
     moved = {name: x.to(device) for name, x in vars(batch).items() if isinstance(x, torch.Tensor)}
     return replace(batch, **moved)
-
-
-def whole(tensor):
-    """All of a tensor, if this process holds only a part of it."""
-    return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor

@@ -64,7 +64,6 @@ class Sharded(Alone):
 
     def __init__(self, model, loss, team):
         from torch.distributed import init_device_mesh
-        from torch.distributed.checkpoint import state_dict
         from torch.distributed.fsdp import fully_shard
 
         mesh = init_device_mesh(team.device.type, (team.count,))
@@ -72,8 +71,6 @@ class Sharded(Alone):
             for layer in stack:
                 fully_shard(layer, mesh=mesh)
         super().__init__(fully_shard(model, mesh=mesh), loss, team)
-        self.whole = state_dict
-        self.on_cpu = state_dict.StateDictOptions(full_state_dict=True, cpu_offload=True)
 
     @contextmanager
     def gradients_shared(self, now):
@@ -81,13 +78,37 @@ class Sharded(Alone):
         yield
 
     def weights(self):
-        return self.whole.get_model_state_dict(self.model, options=self.on_cpu)
+        return {name: whole(tensor).cpu() for name, tensor in self.model.state_dict().items()}
 
     def set_weights(self, state):
-        self.whole.set_model_state_dict(self.model, state, options=self.on_cpu)
+        own = self.model.state_dict()
+        self.model.load_state_dict({name: part(tensor, own[name]) for name, tensor in state.items()})
 
     def memory(self, optimiser):
-        return self.whole.get_optimizer_state_dict(self.model, optimiser, options=self.on_cpu)
+        state = optimiser.state_dict()
+        of_each = {
+            i: {key: whole(value).cpu() for key, value in mine.items()} for i, mine in state["state"].items()
+        }
+        return state | {"state": of_each}
 
     def set_memory(self, optimiser, state):
-        self.whole.set_optimizer_state_dict(self.model, optimiser, state, options=self.on_cpu)
+        parameters = [p for group in optimiser.param_groups for p in group["params"]]
+        of_each = {
+            i: {key: part(value, parameters[i]) for key, value in mine.items()}
+            for i, mine in state["state"].items()
+        }
+        optimiser.load_state_dict(state | {"state": of_each})
+
+
+def whole(tensor):
+    """All of a tensor, if this process holds only a part of it."""
+    return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+
+
+def part(tensor, like):
+    """This process's part of a tensor, shared out as another of its size is; a whole one if that is whole."""
+    from torch.distributed.tensor import distribute_tensor
+
+    if tensor.shape != like.shape or not hasattr(like, "device_mesh"):
+        return tensor
+    return distribute_tensor(tensor.to(like.device), like.device_mesh, like.placements)
