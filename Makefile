@@ -2,7 +2,7 @@
 # Any make since 3.81 and any POSIX shell will do. Paths are relative: the folder may have a space in its name.
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test book chapters clean
+.PHONY: help lab test train book chapters clean
 
 # What a reader has set for other work stays out of the environment made here.
 unexport PYTHONHOME PYTHONPATH JUPYTER_PATH
@@ -29,6 +29,11 @@ test: .venv/ready ## check the code, the chapters and the book
 	@echo "Testing the library, the chapters and the book."
 	@$(python) -m ruff check --quiet .
 	@$(python) -m pytest $(OPTIONS)
+
+train: .venv/ready ## train a translator for ten minutes and measure it; its sentences are fetched, or lie where HEED_DATA says
+	@echo "Training a translator from German to English for ten minutes; Ctrl+C saves it, the same command goes on."
+	@$(python) -m heed train recipes/multi30k-10min.toml
+	@$(python) -m heed evaluate runs/multi30k-10min
 
 book: .venv/ready ## build the HTML edition in book/_build/html
 	@echo "Building the HTML edition."

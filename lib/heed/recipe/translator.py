@@ -69,7 +69,7 @@ class Translator(NamedTuple):
 
 
 def _stacked(maps, *words):
-    """The weights of all layers whose names hold these words, for one sentence: (n_layers, h, n_q, n_k)."""
+    """The weights of all layers whose names hold these words, as an array [layer, head, query, key]."""
     chosen = [weights[-1][0] for name, weights in maps.items() if all(word in name for word in words)]
     return torch.stack(chosen).float().cpu().numpy()
 
