@@ -526,7 +526,7 @@ def test_each_text_of_a_drawing_stays_inside_its_shape(name):
     ("shape", "inputs", "outputs", "n_states", "n_arrows"),
     [
         ("N→N", 3, 3, 3, 3 + 2 + 3),
-        ("N⇄N", 3, 3, 3, 3 + 4 + 3),
+        ("N⇄N", 3, 3, 6, 6 + 2 + 2 + 6),
         ("N→1", 3, 1, 3, 3 + 2 + 1),
         ("1→N", 1, 3, 4, 1 + 3 + 3 + 2),
         ("N→M", 3, 2, 5, 3 + 2 + 1 + 1 + 2 + 1),

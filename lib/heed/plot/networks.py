@@ -41,7 +41,7 @@ def network(shape, inputs=None, outputs=None, title="", ax=None):
     """Draw the shape of a recurrent network, with your own tokens in its boxes.
 
         N→N   an output for every input
-        N⇄N   the same, read from both ends: each state knows the tokens on both sides
+        N⇄N   the same, read once from each end: two states a token, and together they know both sides
         N→1   one output after the last input
         1→N   one input sets the first state; every output is read again (dashed) to write the next
         N→M   an encoder reads, a decoder writes; the one red arrow is all that passes between them
@@ -67,8 +67,10 @@ def network(shape, inputs=None, outputs=None, title="", ax=None):
         _encoder_decoder(page, inputs, outputs)
     elif shape == "1→N":
         _writer(page, inputs, outputs)
+    elif shape == "N⇄N":
+        _two_way_reader(page, inputs, outputs)
     else:
-        _reader(page, inputs, outputs, both=shape == "N⇄N")
+        _reader(page, inputs, outputs)
     return page.finish()
 
 
@@ -153,19 +155,35 @@ def alignment(weights, source, target, title="", ax=None):
     return page.finish()
 
 
-def _reader(page, inputs, outputs, both):
+def _reader(page, inputs, outputs):
     one = len(outputs) < len(inputs)
     places = page.columns([inputs, [None] * (len(inputs) - 1) + outputs if one else outputs])
     reads = [page.box(token, x, 0, "input") for token, x in zip(inputs, places, strict=True)]
     states = [page.state(f"$h_{{{i + 1}}}$", x, ROW) for i, x in enumerate(places)]
     last = slice(-len(outputs), None)
     writes = [page.box(token, x, 2 * ROW, "output") for token, x in zip(outputs, places[last], strict=True)]
-    page.chain(states, both)
+    page.chain(states)
     for read, state in zip(reads, states, strict=True):
         page.arrow(read, state)
     for state, write in zip(states[last], writes, strict=True):
         page.arrow(state, write)
     page.names({0: ("input", "input"), ROW: ("state", "state"), 2 * ROW: ("output", "output")})
+
+
+def _two_way_reader(page, inputs, outputs):
+    places, rows = page.columns([inputs, outputs]), ("forwards", "backwards")
+    aside = 0.8 * page.radius  # so that no arrow runs through a state that it does not belong to
+    reads = [page.box(token, x, 0, "input") for token, x in zip(inputs, places, strict=True)]
+    writes = [page.box(token, x, 3 * ROW, "output") for token, x in zip(outputs, places, strict=True)]
+    for way, y, shift, head in zip(rows, (ROW, 2 * ROW), (-aside, aside), ("right", "left"), strict=True):
+        names = [rf"$\over{head}arrow{{h}}_{{{i + 1}}}$" for i in range(len(inputs))]
+        states = [page.state(name, x + shift, y) for name, x in zip(names, places, strict=True)]
+        page.chain(states if way == "forwards" else states[::-1])
+        for read, state, write in zip(reads, states, writes, strict=True):
+            page.arrow(read, state)
+            page.arrow(state, write)
+    sides = {ROW * (i + 1): ("state", f"state,\n{way}") for i, way in enumerate(rows)}
+    page.names({0: ("input", "input"), **sides, 3 * ROW: ("output", "output")})
 
 
 def _writer(page, inputs, outputs):
@@ -345,7 +363,7 @@ class Page:
     def chain(self, states, both=False):
         """Recurrence: an arrow from each state to the next, and with `both` one back."""
         for left, right in pairwise(states):
-            gap = right.place[0] - left.place[0] - 2 * self.radius
+            gap = abs(right.place[0] - left.place[0]) - 2 * self.radius
             if gap < (0.09 if both else 0.06):  # no room for a head
                 self.wire([left.place, right.place], "state")
                 continue
