@@ -1,0 +1,319 @@
+"""`python -m heed`: every command from its words to what it prints, and what it says to a mistake."""
+
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from heed import recipe
+from heed.__main__ import arriving, main
+from heed.data import numbers
+
+ROOT = Path(__file__).parents[1]
+DIGITS = sorted({pair[:2] for pair in numbers(200, digits=(1, 1), languages=("de",))})
+TINY = """
+[data]
+train = ["train.de", "train.en"]
+valid = ["train.de", "train.en"]
+test = ["train.de", "train.en"]
+vocabulary = 300
+
+[model]
+n_layers = 1
+d_model = 26
+d_ff = 31
+n_heads = 2
+
+[training]
+updates = 70
+tokens = 47
+rate = 0.03
+precision = "fp32"
+log_every = 7
+every = 29
+keep = 2
+"""
+
+
+def write_tiny(folder):
+    """The ten digits in German and English, and a recipe that learns them."""
+    for name, side in (("train.de", 0), ("train.en", 1)):
+        text = "".join(f"{pair[side]}\n" for pair in DIGITS)
+        (folder / name).write_text(text, encoding="utf-8", newline="\n")
+    (folder / "tiny.toml").write_text(TINY, encoding="utf-8", newline="\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with a recipe and the model that `train` has made of it."""
+    folder = write_tiny(tmp_path_factory.mktemp("trained"))
+    assert main(["train", str(folder / "tiny.toml"), "--to", str(folder / "model"), "--device", "cpu"]) == 0
+    return folder
+
+
+@pytest.fixture
+def said(trained, monkeypatch, capsys):
+    """Run a command in that folder: (status, standard output, standard error)."""
+    monkeypatch.chdir(trained)
+
+    def run(*words, given=""):
+        data = given if isinstance(given, bytes) else given.encode()
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+        capsys.readouterr()
+        status = main([str(word) for word in words])
+        return status, *capsys.readouterr()
+
+    return run
+
+
+def command(*words, **options):
+    """`python -m heed` in a process of its own, in an environment whose language is not UTF-8."""
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "OMP_NUM_THREADS": "1"}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    words = [sys.executable, "-m", "heed", *map(str, words)]
+    return subprocess.Popen(words, env=environment, **pipes, **options)
+
+
+def log_of(folder):
+    """The lines of a training's log, as dictionaries."""
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+# --- train --------------------------------------------------------------------------------------------------
+
+
+def test_a_trained_model_is_a_folder(trained):
+    names = {path.name for path in (trained / "model").iterdir()}
+    assert {"recipe.toml", "subwords.json", "model.safetensors", "log.jsonl", "checkpoint.pt"} <= names
+    made = tomllib.loads((trained / "model" / "recipe.toml").read_text(encoding="utf-8"))
+    assert made["training"]["rate"] == 0.03 and made["model"]["dropout"] == 0.1
+    lines = log_of(trained / "model")
+    assert [line["step"] for line in lines if "loss" in line][-1] == 70
+    assert {"weights", "validation"} <= lines[-2].keys() and lines[-1]["ended"] == "updates"
+
+
+def test_training_says_where_the_model_is_and_a_second_time_that_it_is_done(trained, said):
+    before = (trained / "model" / "model.safetensors").stat().st_mtime_ns
+    status, out, _ = said("train", "tiny.toml", "--to", "model")
+    assert status == 0 and "has been trained by this recipe" in out
+    assert "python -m heed translate model" in out.splitlines()[-1]
+    assert (trained / "model" / "model.safetensors").stat().st_mtime_ns == before
+
+
+def test_the_model_goes_to_runs_and_the_recipes_name(said, trained):
+    status, out, _ = said("train", "tiny.toml", "--set", "training.updates=1", "--set", "data.longest=5")
+    assert status == 0 and (trained / "runs" / "tiny" / "model.safetensors").is_file()
+    n = sum(len(recipe.load("model").subwords.encode(target)) <= 3 for _, target in DIGITS)
+    assert re.search(rf"^{n} pairs of at most 5 tokens, {len(DIGITS) - n} left out", out)
+
+
+def test_the_minutes_of_a_recipe_begin_with_the_command(said, monkeypatch):
+    given = {}
+
+    def fit(*positional, **named):
+        given.update(named)
+
+    monkeypatch.setattr("heed.recipe.training.fit", fit)
+    began = time.monotonic() - 30
+    found = recipe.read("tiny.toml", ["training.minutes=2"])
+    recipe.train(found, "minutes", began)
+    assert 1.3 < given["minutes"] <= 1.5
+
+
+def test_another_training_is_not_gone_on_with(said, trained):
+    status, _, error = said("train", "tiny.toml", "--to", "model", "--set", "training.rate=0.5")
+    assert status == 1 and "[training] rate was 0.03 and is 0.5" in error and "--to" in error
+    text = (trained / "train.en").read_text(encoding="utf-8")
+    (trained / "train.en").write_text(text.replace("seven", "eleven"), encoding="utf-8")
+    status, _, error = said("train", "tiny.toml", "--to", "model")
+    (trained / "train.en").write_text(text, encoding="utf-8")
+    assert status == 1 and "[made] data was" in error and error.count("\n") == 1
+
+
+def test_no_pair_that_is_short_enough(said):
+    status, _, error = said("train", "tiny.toml", "--to", "none", "--set", "training.tokens=2")
+    assert status == 1 and f"None of {len(DIGITS)} pairs has between 1 and 2 tokens" in error
+
+
+def test_a_training_that_was_killed_goes_on_as_if_nothing_had_been(trained):
+    names = ("left", "killed")
+    long = ["--set", "training.every=5", "--set", "training.updates=40"]
+    train = ["train", str(trained / "tiny.toml"), *long, "--device", "cpu", "--to"]
+    killed = command(*train, trained / "killed")
+    log = trained / "killed" / "log.jsonl"
+    wait_for(lambda: log.is_file() and "validation" in log.read_text(encoding="utf-8"), killed)
+    killed.kill()
+    killed.communicate()
+    assert "ended" not in log.read_text(encoding="utf-8"), "it was too quick to be killed"
+    resumed = command(*train, trained / "killed")
+    out, error = resumed.communicate(timeout=300)
+    assert resumed.returncode == 0 and b"from step " in out, error
+    left = command(*train, trained / "left")
+    left.communicate(timeout=300)
+    one, other = ((trained / name / "model.safetensors").read_bytes() for name in names)
+    assert one == other
+    wanted, found = ([line for line in log_of(trained / name) if "loss" in line] for name in names)
+    assert [(line["step"], line["loss"]) for line in wanted] == [
+        (line["step"], line["loss"]) for line in found
+    ]
+
+
+def wait_for(what, process):
+    """Until this is so, or the process has ended by itself, or too long."""
+    for _ in range(3000):
+        if what() or process.poll() is not None:
+            return
+        time.sleep(0.1)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows sends Ctrl-C to all processes of a console")
+def test_ctrl_c_saves_says_where_and_ends_quietly(trained):
+    folder = trained / "stopped"
+    endless = ["--set", "training.updates=100000", "--set", "training.every=100000"]
+    run = command("train", trained / "tiny.toml", *endless, "--to", folder, "--device", "cpu")
+    wait_for(lambda: (folder / "log.jsonl").is_file() and '"loss"' in (folder / "log.jsonl").read_text(), run)
+    run.send_signal(signal.SIGINT)
+    _, error = run.communicate(timeout=300)
+    assert run.returncode == 130 and b"Traceback" not in error
+    assert b"Stopped after step" in error and b"checkpoint.pt" in error
+    assert (folder / "model.safetensors").is_file()
+    shutil.rmtree(folder)
+
+
+# --- translate ----------------------------------------------------------------------------------------------
+
+
+def test_it_translates_line_by_line(said):
+    given = "".join(f"{source}\n" for source, _ in DIGITS)
+    status, out, error = said("translate", "model", given=given)
+    assert status == 0 and out.splitlines() == [target for _, target in DIGITS] and not error
+    status, out, _ = said("translate", "model", "--beam", 3, given=given)
+    assert status == 0 and out.splitlines() == [target for _, target in DIGITS]
+
+
+def test_one_line_in_one_line_out_whatever_comes(said):
+    lines = ["drei", "", " \t", "drei\r", "žluť 🐕\x00", "zwei\u2028drei", "x" * 3000, "vier"]
+    status, out, _ = said("translate", "model", given="\n".join(lines))
+    out = out.removesuffix("\n").split("\n")
+    assert status == 0 and len(out) == len(lines)
+    assert [out[i] for i in (0, 1, 2, 3, 7)] == ["three", "", "", "three", "four"]
+    assert said("translate", "model") == (0, "", "")
+    assert said("translate", "model", given=b"\xff\xfe\n")[0] == 0
+
+
+def test_a_translation_with_a_line_feed_stays_one_line(said, monkeypatch):
+    monkeypatch.setattr(recipe.Translator, "translate", lambda self, lines, search: ["a\n b\r"] * len(lines))
+    assert said("translate", "model", given="x\ny\n")[1] == "a b\na b\n"
+
+
+class Typed:
+    """A stream that gives what is typed, piece by piece."""
+
+    def __init__(self, *pieces):
+        self.pieces = list(pieces)
+
+    def read1(self, n):
+        return self.pieces.pop(0) if self.pieces else b""
+
+
+def test_lines_come_as_they_are_typed_whole_and_as_utf8():
+    typed = Typed(b"\xef\xbb\xbfeins\nzw", b"ei\ndre", b"i \xc3", b"\xa4\n\nrest\xc3")
+    assert list(arriving(typed)) == [["eins"], ["zwei"], ["drei ä", ""], ["rest�"]]
+    assert list(arriving(Typed())) == []
+
+
+def test_a_process_of_its_own_answers_in_utf8(trained):
+    run = command("translate", trained / "model")
+    out, error = run.communicate("fünf\nacht\n".encode(), timeout=300)
+    assert (run.returncode, out.splitlines()) == (0, [b"five", b"eight"]) and not error
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such pipes there")
+def test_a_reader_who_leaves_ends_it_quietly(trained):
+    run = command("translate", trained / "model")
+    run.stdout.close()
+    run.stdin.write(b"drei\n" * 3)
+    run.stdin.close()
+    assert run.wait(timeout=300) == 0 and run.stderr.read() == b""
+
+
+# --- evaluate, average, show --------------------------------------------------------------------------------
+
+
+def test_scores_come_with_their_interval_and_signature(said):
+    status, out, _ = said("evaluate", "model")
+    first, bleu, chrf = out.splitlines()
+    assert status == 0 and first.startswith(f"{len(DIGITS)} sentences in ")
+    assert re.fullmatch(r"BLEU [\d.]+, from [\d.]+ to [\d.]+   nrefs:1.*tok:13a.*", bleu)
+    assert chrf.startswith("chrF 100.0, from 100.0 to 100.0   nrefs:1")
+
+
+def test_it_evaluates_on_two_files(said, trained):
+    (trained / "wrong").write_text("".join("zzz\n" for _ in DIGITS), encoding="utf-8")
+    out = said("evaluate", "model", "--test", "train.de", "wrong", "--beam", 2)[1]
+    assert "chrF 0.0" in out
+    (trained / "short").write_text("a\nb\n", encoding="utf-8")
+    status, _, error = said("evaluate", "model", "--test", "train.de", "short")
+    assert status == 1 and f"has {len(DIGITS)} lines" in error and "has 2" in error
+    assert "--test takes" in said("evaluate", "model", "--test", "train.de")[2]
+
+
+def test_it_evaluates_on_multi30k(said, monkeypatch):
+    monkeypatch.setattr("heed.recipe.corpus.multi30k", lambda split: [(s, t, split) for s, t in DIGITS[:3]])
+    assert said("evaluate", "model", "--test", "multi30k")[1].startswith("3 sentences in ")
+
+
+def test_the_average_of_the_snapshots_is_a_model(said, trained):
+    status, out, _ = said("average", "model")
+    assert status == 0 and "is in model-average" in out
+    assert len(list((trained / "model" / "snapshots").glob("*.pt"))) == 2
+    assert said("translate", "model-average", given="drei\n")[0] == 0
+    assert "is there already" in said("average", "model")[2]
+    assert "checkpoint.pt is in one" in said("average", "model", "model/checkpoint.pt", "--to", "one")[1]
+
+
+def test_the_page_with_the_attention_needs_nothing_else(said, trained):
+    status, out, _ = said("show", "model", "drei")
+    page = (trained / "attention.html").read_text(encoding="utf-8")
+    assert status == 0 and "drei → three" in out and "attention.html" in out
+    assert "drei → three" in page and "<table" in page and not re.search(r"(src|href)\s*=|https?://", page)
+    said("show", "model", "drei", "--to", "other.html")
+    assert (trained / "other.html").is_file()
+
+
+# --- Mistakes -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words, sentence",
+    {
+        ("train", "nowhere.toml"): "There is no recipe nowhere.toml",
+        ("train", "tiny.toml", "--set", "model.n_head=2"): "nearest known one is n_heads",
+        ("train", "tiny.toml", "--device", "abacus", "--to", "x"): "abacus",
+        ("translate", "nowhere"): "nowhere is no trained model: it has no recipe.toml",
+        ("translate", "model", "--beam", "0"): "width",
+        ("evaluate", "model", "--test", "nix", "nox"): "nix cannot be read",
+        ("show", "model", " "): "nothing to show",
+    }.items(),
+)
+def test_a_mistake_is_answered_with_a_sentence(said, words, sentence):
+    status, _, error = said(*words, given="drei\n")
+    assert status == 1 and error.startswith("heed: ") and sentence in error and error.count("\n") == 1
+
+
+def test_an_unknown_command_is_answered_before_torch_is_loaded():
+    run = command("trian")
+    _, error = run.communicate(timeout=300)
+    assert run.returncode == 2 and b"train" in error
+    code = "import sys, heed.__main__ as m; m.parser(); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
