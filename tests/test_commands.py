@@ -17,6 +17,8 @@ import pytest
 from heed import recipe
 from heed.__main__ import arriving, main
 from heed.data import numbers
+from heed.loss import translation_loss
+from heed.schedule import noam
 
 ROOT = Path(__file__).parents[1]
 DIGITS = sorted({pair[:2] for pair in numbers(200, digits=(1, 1), languages=("de",))})
@@ -188,6 +190,35 @@ def test_ctrl_c_saves_says_where_and_ends_quietly(trained):
     assert b"Stopped after step" in error and b"checkpoint.pt" in error
     assert (folder / "model.safetensors").is_file()
     shutil.rmtree(folder)
+
+
+def test_the_first_hundred_steps_of_the_papers_recipe_on_a_generated_corpus(tmp_path, monkeypatch):
+    pairs = numbers(300, digits=(1, 3), languages=("de",))
+    for name, side in (("a.de", 0), ("a.en", 1)):
+        text = "".join(f"{pair[side]}\n" for pair in pairs)
+        (tmp_path / name).write_text(text, encoding="utf-8", newline="\n")
+    small = ["model.n_layers=2", "model.d_model=32", "model.d_ff=64", "data.vocabulary=300"]
+    small += ["training.tokens=600", "training.log_every=1", "training.precision=fp32"]
+    corpora = [f'data.{split}=["a.de", "a.en"]' for split in ("train", "valid", "test")]
+    calls = []
+
+    def loss(model, batch, smoothing):
+        calls.append(smoothing)
+        if len(calls) == 100:
+            signal.raise_signal(signal.SIGINT)  # Ctrl-C: this update is finished, then all is saved
+        return translation_loss(model, batch, smoothing)
+
+    monkeypatch.setattr("heed.recipe.training.translation_loss", loss)
+    monkeypatch.chdir(tmp_path)
+    changes = [word for change in (*small, *corpora) for word in ("--set", change)]
+    assert main(["train", "wmt14-base.toml", *changes, "--to", "base", "--device", "cpu"]) == 130
+    lines = [line for line in log_of(tmp_path / "base") if "loss" in line]
+    assert [line["step"] for line in lines] == list(range(1, 101)) and set(calls) == {0.1}
+    for line in lines:
+        assert line["rate"] == pytest.approx(noam(1, 512, 4000) * (line["step"] - 0.5), rel=1e-3)
+    assert lines[-1]["tokens"] <= 100 * 600
+    first, last = (sum(line["loss"] for line in some) / 25 for some in (lines[:25], lines[-25:]))
+    assert last < first
 
 
 # --- translate ----------------------------------------------------------------------------------------------
