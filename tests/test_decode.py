@@ -76,7 +76,7 @@ SEARCHES = {
 @pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
 def test_cached_equals_uncached_token_for_token(search, connection, monkeypatch):
     lengths = set()
-    for seed in range(5):
+    for seed in range(3):
         model, source = small(seed, connection=connection), sources(seed)
         with_cache = search(model, source)
         with monkeypatch.context() as patch:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import torch
 
-from heed.attention import merge_heads, padding_mask, scaled_scores, split_heads
+from heed.attention import fused_attention, merge_heads, padding_mask, split_heads
 from heed.data import pad
 from heed.text import BOS, EOS, PAD
 
@@ -62,12 +62,20 @@ class LayerCache:
 
 
 def keys_and_values(attention, x):
-    """Project tokens x: (b, n, d_model) to keys and values (b, h, n, d_k) and (b, h, n, d_k)."""
-    return [split_heads(W(x), attention.n_heads) for W in (attention.W_k, attention.W_v)]
+    """Project tokens to keys and values, each laid out as it will be read at every step to come.
+
+    x: (b, n, d_model)
+
+    Returns keys (b, h, n, d_k) and values (b, h, n, d_k).
+    """
+    return tuple(split_heads(W(x), attention.n_heads).contiguous() for W in (attention.W_k, attention.W_v))
 
 
 def look(attention, x, k, v, mask):
     """Attention of the tokens x to keys and values that are already there.
+
+    The fused computation, which writes no weights down for `record`: to see these, run the model over what it
+    has said.
 
     x: (b, m, d_model)
     k: (b, h, n_k, d_k)
@@ -77,18 +85,14 @@ def look(attention, x, k, v, mask):
     Returns (b, m, d_model).
     """
     q = split_heads(attention.W_q(x), attention.n_heads)  # (b, h, m, d_k)
-    weights = attention.weights(scaled_scores(q, k), mask)  # (b, h, m, n_k)
-    return attention.W_o(merge_heads(weights @ v))  # (b, m, d_model)
+    return attention.W_o(merge_heads(fused_attention(q, k, v, mask)))  # (b, m, d_model)
 
 
 class Cache:
-    """A model that is writing: it has read the source, and reads one new token of each hypothesis a step.
-
-    model: an EncoderDecoder
-    source: (b, n_source)
-    """
+    """A model that is writing: it has read the source, and reads one new token of each hypothesis a step."""
 
     def __init__(self, model, source):
+        """model: an EncoderDecoder. source: (b, n_source)"""
         self.model, self.n = model, 0
         self.source_mask = padding_mask(source)  # (b, 1, 1, n_source)
         memory = model.encode(source, self.source_mask)  # (b, n_source, d_model)
@@ -238,16 +242,16 @@ def beam(model, source, width=4, penalty=0.6, n_max=None):
     with torch.no_grad(), dropout_off(model):
         cache, slots = Cache(model, source[rows]), torch.arange(width, device=source.device)
         y = source.new_full((len(rows), width), BOS)  # (b, m)
-        said = family = y[..., None][..., :0]  # (b, m, n): the tokens, and in which slot each was read
+        said = family = y[..., None][..., :0]  # of each hypothesis: its tokens, the slot of each
         log_p = torch.where(slots == 0, 0.0, float("-inf")).expand(len(rows), width)  # (b, m)
         best = log_p.new_full((len(rows),), float("-inf"))
         live = torch.ones_like(rows, dtype=torch.bool)
         for n in range(1, max(limits.tolist(), default=0) + 1):
-            family = torch.cat([family, slots.expand_as(y)[..., None]], dim=-1)  # (b, m, n)
-            mine = (family[..., None] == slots).flatten(2)[:, None]  # (b, 1, m, n*m)
+            family = torch.cat([family, slots.expand_as(y)[..., None]], dim=-1)
+            mine = (family[..., None] == slots).flatten(2)[:, None]  # a hypothesis sees its own past alone
             y, parents, log_p = expand(cache.step(y, mine), log_p)  # (b, m), (b, m), (b, m)
             said, family = (x.take_along_dim(parents[..., None], dim=1) for x in (said, family))
-            said = torch.cat([said, y[..., None]], dim=-1)  # (b, m, n)
+            said = torch.cat([said, y[..., None]], dim=-1)
 
             ended = y == EOS
             scores = (log_p / length_penalty(n, penalty)).masked_fill(~ended, float("-inf"))  # (b, m)
@@ -282,13 +286,13 @@ def expand(logits, log_p):
     """
     m, vocab = logits.shape[1:]
     exact = torch.promote_types(logits.dtype, torch.float32)
-    few, ids = logits.log_softmax(dim=-1, dtype=exact).topk(min(m, vocab))  # (b, m, n_k), (b, m, n_k)
+    few, ids = logits.log_softmax(dim=-1, dtype=exact).topk(min(m, vocab))
     log_p, place = (log_p[..., None] + few).flatten(1).topk(m)  # (b, m), (b, m)
     return ids.flatten(1).gather(1, place), place // few.shape[2], log_p
 
 
 def length_penalty(n, alpha):
-    """lp(n) = ((5 + n) / 6)^α      (Wu et al. 2016, eq. 14)"""
+    """lp(Y) = ((5 + |Y|) / 6)^α for a sentence of n = |Y| tokens      (Wu et al. 2016, eq. 14)"""
     return ((5 + n) / 6) ** alpha
 
 
