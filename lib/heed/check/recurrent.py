@@ -13,6 +13,7 @@ from heed.evaluate import Span
 def remember(yours):
     """the state knows whether there was a "not", however long ago"""
     numbers = yours()
+    numbers = numbers.tolist() if isinstance(numbers, torch.Tensor) else numbers
     count = len(numbers) if isinstance(numbers, tuple | list) else 1
     expect(count == 3, f"Three numbers are wanted, w_x, w_h and b; the function gives back {count}.")
     w_x, w_h, b = (float(number) for number in numbers)
