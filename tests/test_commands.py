@@ -34,9 +34,10 @@ n_layers = 1
 d_model = 26
 d_ff = 31
 n_heads = 2
+dropout = 0.0
 
 [training]
-updates = 70
+updates = 140
 tokens = 47
 rate = 0.03
 precision = "fp32"
@@ -98,9 +99,9 @@ def test_a_trained_model_is_a_folder(trained):
     names = {path.name for path in (trained / "model").iterdir()}
     assert {"recipe.toml", "subwords.json", "model.safetensors", "log.jsonl", "checkpoint.pt"} <= names
     made = tomllib.loads((trained / "model" / "recipe.toml").read_text(encoding="utf-8"))
-    assert made["training"]["rate"] == 0.03 and made["model"]["dropout"] == 0.1
+    assert made["training"]["rate"] == 0.03 and made["model"]["d_ff"] == 31
     lines = log_of(trained / "model")
-    assert [line["step"] for line in lines if "loss" in line][-1] == 70
+    assert [line["step"] for line in lines if "loss" in line][-1] == 140
     assert {"weights", "validation"} <= lines[-2].keys() and lines[-1]["ended"] == "updates"
 
 
@@ -149,8 +150,9 @@ def test_no_pair_that_is_short_enough(said):
 
 def test_a_training_that_was_killed_goes_on_as_if_nothing_had_been(trained):
     names = ("left", "killed")
-    long = ["--set", "training.every=5", "--set", "training.updates=40"]
-    train = ["train", str(trained / "tiny.toml"), *long, "--device", "cpu", "--to"]
+    changes = ["model.dropout=0.3", "training.every=20", "training.updates=300"]
+    words = [word for change in changes for word in ("--set", change)]
+    train = ["train", str(trained / "tiny.toml"), *words, "--device", "cpu", "--to"]
     killed = command(*train, trained / "killed")
     log = trained / "killed" / "log.jsonl"
     wait_for(lambda: log.is_file() and "validation" in log.read_text(encoding="utf-8"), killed)
@@ -172,10 +174,10 @@ def test_a_training_that_was_killed_goes_on_as_if_nothing_had_been(trained):
 
 def wait_for(what, process):
     """Until this is so, or the process has ended by itself, or too long."""
-    for _ in range(3000):
+    for _ in range(30_000):
         if what() or process.poll() is not None:
             return
-        time.sleep(0.1)
+        time.sleep(0.01)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows sends Ctrl-C to all processes of a console")
@@ -271,11 +273,11 @@ def test_a_process_of_its_own_answers_in_utf8(trained):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such pipes there")
 def test_a_reader_who_leaves_ends_it_quietly(trained):
-    run = command("translate", trained / "model")
-    run.stdout.close()
-    run.stdin.write(b"drei\n" * 3)
-    run.stdin.close()
-    assert run.wait(timeout=300) == 0 and run.stderr.read() == b""
+    with command("translate", trained / "model") as run:
+        run.stdout.close()
+        run.stdin.write(b"drei\n" * 3)
+        run.stdin.close()
+        assert run.wait(timeout=300) == 0 and run.stderr.read() == b""
 
 
 # --- evaluate, average, show --------------------------------------------------------------------------------
@@ -290,9 +292,9 @@ def test_scores_come_with_their_interval_and_signature(said):
 
 
 def test_it_evaluates_on_two_files(said, trained):
-    (trained / "wrong").write_text("".join("zzz\n" for _ in DIGITS), encoding="utf-8")
+    (trained / "wrong").write_text("".join("<<>>\n" for _ in DIGITS), encoding="utf-8")
     out = said("evaluate", "model", "--test", "train.de", "wrong", "--beam", 2)[1]
-    assert "chrF 0.0" in out
+    assert "chrF 0.0, from 0.0 to 0.0" in out
     (trained / "short").write_text("a\nb\n", encoding="utf-8")
     status, _, error = said("evaluate", "model", "--test", "train.de", "short")
     assert status == 1 and f"has {len(DIGITS)} lines" in error and "has 2" in error
@@ -330,7 +332,6 @@ def test_the_page_with_the_attention_needs_nothing_else(said, trained):
     {
         ("train", "nowhere.toml"): "There is no recipe nowhere.toml",
         ("train", "tiny.toml", "--set", "model.n_head=2"): "nearest known one is n_heads",
-        ("train", "tiny.toml", "--device", "abacus", "--to", "x"): "abacus",
         ("translate", "nowhere"): "nowhere is no trained model: it has no recipe.toml",
         ("translate", "model", "--beam", "0"): "width",
         ("evaluate", "model", "--test", "nix", "nox"): "nix cannot be read",
@@ -340,6 +341,12 @@ def test_the_page_with_the_attention_needs_nothing_else(said, trained):
 def test_a_mistake_is_answered_with_a_sentence(said, words, sentence):
     status, _, error = said(*words, given="drei\n")
     assert status == 1 and error.startswith("heed: ") and sentence in error and error.count("\n") == 1
+
+
+def test_a_device_that_does_not_exist_is_refused_with_those_that_do(said):
+    with pytest.raises(SystemExit) as ended:
+        said("train", "tiny.toml", "--device", "abacus")
+    assert ended.value.code == 2
 
 
 def test_an_unknown_command_is_answered_before_torch_is_loaded():

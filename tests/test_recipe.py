@@ -227,7 +227,9 @@ def test_a_fingerprint_tells_where_one_string_ends():
 
 
 def test_the_model_is_that_of_the_recipe_and_the_seed_decides_its_weights(folder):
+    chance = torch.get_rng_state()
     first, again = (recipe.build(read(folder), 281) for _ in range(2))
+    assert torch.equal(torch.get_rng_state(), chance)  # and nothing else is decided by it
     other = recipe.build(read(folder, training__seed=5), 281)
     assert len(first.encoder.layers) == 2 and first.generator.proj.weight.shape == (281, 22)
     assert (

@@ -15,6 +15,8 @@ import time
 from functools import partial
 from pathlib import Path
 
+DEVICES = ("cpu", "cuda", "mps")
+
 
 def train(words):
     """Train a translator as a recipe says. The same command again goes on where it was stopped."""
@@ -44,7 +46,7 @@ def evaluate(words):
     from heed import recipe
     from heed.evaluate import bleu, chrf
 
-    translator = recipe.load(words.model)
+    translator = recipe.load(words.model, words.device)
     match words.test:
         case None:
             pairs = recipe.sentences(translator.recipe, "test")
@@ -116,13 +118,14 @@ def parser():
     add("recipe", help="a TOML file, or the name of one of the course's own")
     add("--to", type=Path, metavar="FOLDER", help="where the model goes; else runs/ and the recipe's name")
     add("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change the recipe")
-    add("--device", help="cpu, cuda or mps; else the best that is there")
+    add("--device", choices=DEVICES, help="else the best that is there")
 
     for function in (translate, evaluate, average, show):
         added[function].add_argument("model", type=Path, help="the folder of a trained model")
     for function in (translate, evaluate):
         about = "search with a beam of this width; else greedily"
         added[function].add_argument("--beam", type=int, metavar="WIDTH", help=about)
+        added[function].add_argument("--device", choices=DEVICES, default="cpu", help="else cpu")
 
     about = "the word multi30k, or two files: sentences and references; else the recipe's test"
     added[evaluate].add_argument("--test", nargs="+", metavar="FILE", help=about)
@@ -147,6 +150,9 @@ def main(words=None):
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", newline="\n")
     words = parser().parse_args(words)
+    from heed.speed import keep_memory
+
+    keep_memory()
     try:
         words.run(words)
         sys.stdout.flush()

@@ -10,7 +10,9 @@ from torch import nn
 from heed import checkpoint
 from heed.attention import record
 from heed.decode import greedy, translate
+from heed.engine import choose_device
 from heed.recipe.toml import read
+from heed.speed import quick
 from heed.text import BOS, EOS, Subwords
 from heed.transformer import make_model, tie
 
@@ -20,10 +22,13 @@ FILES = ("recipe.toml", "subwords.json", "model.safetensors")
 def build(recipe, vocab):
     """The model that a recipe describes, untrained: both languages and the generator share one table.
 
+    Its modules are the quick ones of `heed.speed`.
+
     vocab: number of tokens
     """
-    torch.manual_seed(recipe["training"]["seed"])
-    return tie(make_model(vocab, vocab, **recipe["model"]))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe["training"]["seed"])
+        return quick(tie(make_model(vocab, vocab, **recipe["model"])))
 
 
 class Translator(NamedTuple):
@@ -74,8 +79,10 @@ def _stacked(maps, *words):
     return torch.stack(chosen).float().cpu().numpy()
 
 
-def load(folder):
+def load(folder, device="cpu"):
     """Open a trained model: a folder with recipe.toml, subwords.json and model.safetensors.
+
+    device: where it is to translate; a small model is quick on the processor
 
     Returns a Translator. Raises ValueError if a file is missing or does not belong to the others.
     """
@@ -90,7 +97,7 @@ def load(folder):
     if subwords.fingerprint != recipe["made"]["vocabulary"]:
         raise ValueError(f"{folder / 'subwords.json'} is not the vocabulary that the model was trained with.")
     model = checkpoint.load_weights(folder / "model.safetensors", build(recipe, len(subwords)))
-    return Translator(model.eval(), subwords, recipe)
+    return Translator(model.eval().to(choose_device(device)), subwords, recipe)
 
 
 def average(folder, to, files=()):
