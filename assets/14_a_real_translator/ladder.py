@@ -35,7 +35,7 @@ RECURRENT = {
     "with attention": (AttentionSeq2Seq, {"d_embed": 256, "d_hidden": 256}),
 }
 RATE = 2e-3  # AdamW's; Muon is made for plain matrices, and a GRU's hold three of them on top of one another
-LENGTHS = ((1, 10), (11, 14), (15, 19), (20, 99))  # source sub-words
+LENGTHS = ((1, 8), (9, 11), (12, 15), (16, 99))  # words of the source sentence
 
 
 def recurrent_loss(model, batch, smoothing):
@@ -91,7 +91,7 @@ class Ladder:
         self.pairs = self.encoded("train", self.recipe["data"]["longest"])
         self.valid = self.encoded("valid", math.inf)
         self.sources, self.references = zip(*recipe.sentences(self.recipe, "test"), strict=True)
-        self.lengths = [len(self.subwords.encode(source)) for source in self.sources]
+        self.lengths = [len(source.split()) for source in self.sources]
         self.rungs, self.below = [], None
 
     def encoded(self, split, longest):
