@@ -147,6 +147,31 @@ def test_a_beam_of_one_is_greedy():
         assert beam(model, source, width=1) == greedy(model, source)
 
 
+def plain_beam(model, source, width, penalty, n_max):
+    """A beam search for one sentence, of lists, without a cache; it goes on to n_max whatever has ended."""
+    live, ended = [(0.0, [])], []
+    for n in range(1, n_max + 1):
+        longer = [
+            (s + p, [*ids, y])
+            for s, ids in live
+            for y, p in enumerate(log_p(model, source, ids)[-1].tolist())
+        ]
+        longer = sorted(longer, reverse=True)[:width]
+        ended += [(s / ((5 + n) / 6) ** penalty, ids[:-1]) for s, ids in longer if ids[-1] == EOS]
+        live = [(s, ids) for s, ids in longer if ids[-1] != EOS]
+    return max(ended or live)[1]
+
+
+@pytest.mark.parametrize("penalty, less_eos", [(0.0, 1.0), (0.6, 0.0), (2.0, -1.0), (0.6, 1e4)])
+def test_the_beam_of_tensors_equals_one_of_lists(penalty, less_eos):
+    said = []
+    for seed in range(3):
+        model, source = silence(small(seed, sharp=1.5), EOS, less_eos), sources(seed, b=3)
+        said += beam(model, source, 3, penalty, n_max=8)
+        assert said[-3:] == [plain_beam(model, row, 3, penalty, 8) for row in source]
+    assert max(map(len, said)) > 3
+
+
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.5])
 def test_a_beam_as_wide_as_everything_finds_the_best_sentence(penalty):
     n_max, found = 4, set()
