@@ -1,0 +1,509 @@
+"""The engine: it steps as a loop by hand would, goes on as if nothing had been, and ends as it says."""
+
+import errno
+import itertools
+import json
+import math
+import os
+import random
+import signal
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from heed import engine
+from heed.checkpoint import CheckpointError, average, load
+from heed.engine import Interrupted, fit, hidden_matrices, optimisers
+from heed.engine.devices import choose_device, choose_precision
+from heed.engine.signals import Signals
+from heed.schedule import trapezoid
+
+torch.set_num_threads(1)
+VOCAB = tiny.VOCAB
+
+
+def weights(folder):
+    return load(folder / "checkpoint.pt")["model"]
+
+
+def same(one, two, exactly=True):
+    """Two states are equal: to the last bit, or but for rounding."""
+    assert one.keys() == two.keys()
+    return all(
+        torch.equal(one[name], two[name]) if exactly else torch.allclose(one[name], two[name], atol=1e-9)
+        for name in one
+    )
+
+
+def timeless(folder):
+    """The log without what a clock says."""
+    clocks = {"seconds", "tokens_per_second"}
+    return [{key: value for key, value in line.items() if key not in clocks} for line in tiny.log(folder)]
+
+
+# --- The step -----------------------------------------------------------------------------------------------
+
+
+def by_hand(updates, warmup=0.25, rate=0.02, clip=0.3):
+    """The same training as a loop of ten lines, with AdamW for everything."""
+    model, made = tiny.Plain(), tiny.batches()
+    optimiser = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98), eps=1e-9, weight_decay=0.0)
+    plan, losses = made.epoch(0) + made.epoch(1), []
+    for step in range(updates):
+        optimiser.param_groups[0]["lr"] = rate * trapezoid((step + 0.5) / updates, warmup)
+        batch = made.batch(plan[step])
+        value = tiny.loss(model, batch) / batch.n_tokens
+        gradient = torch.autograd.grad(value, list(model.parameters()))
+        norm = torch.stack([g.norm() for g in gradient]).norm()
+        for p, g in zip(model.parameters(), gradient, strict=True):
+            p.grad = g * min(1.0, clip / (norm + 1e-6))
+        optimiser.step()
+        losses.append(value.item())
+    return model, losses
+
+
+@pytest.mark.parametrize("parts", [1, 2, 7])
+def test_it_takes_the_steps_of_a_loop_by_hand_in_any_number_of_parts(tmp_path, parts):
+    hand, losses = by_hand(13)
+    options = {"updates": 13, "optimiser": "adamw", "warmup": 0.25, "clip": 0.3}
+    model, _ = tiny.run(tmp_path, "Plain", parts=parts, **options)
+    assert len(tiny.batches().epoch(0)) < 13  # the second epoch is begun, in its own order
+    assert np.allclose(tiny.losses(tmp_path), losses, rtol=1e-9)
+    assert same(model.state_dict(), hand.state_dict(), exactly=False)
+
+
+def test_more_parts_than_rows_leave_some_empty_and_change_nothing(tmp_path):
+    for parts in (1, 5):
+        tiny.run(tmp_path / str(parts), "Plain", n_tokens=11, parts=parts, updates=17)
+    assert min(map(len, tiny.batches(11).epoch(0))) < 5
+    assert same(weights(tmp_path / "1"), weights(tmp_path / "5"), exactly=False)
+
+
+def test_the_schedule_counts_updates_and_no_parts(tmp_path):
+    tiny.run(tmp_path, parts=3, updates=10, warmup=0.2)
+    rates = [line["rate"] for line in tiny.log(tmp_path) if "rate" in line]
+    assert np.allclose(rates, [0.02 * trapezoid((step + 0.5) / 10, 0.2) for step in range(10)])
+
+
+def test_loss_and_norm_of_a_line_are_means_over_its_steps(tmp_path):
+    tiny.run(tmp_path / "each", "Plain", updates=13, clip=100.0)
+    tiny.run(tmp_path / "some", "Plain", updates=13, clip=100.0, log_every=5)
+    each = [line for line in tiny.log(tmp_path / "each") if "loss" in line]
+    some = [line for line in tiny.log(tmp_path / "some") if "loss" in line]
+    assert [line["step"] for line in some] == [5, 10, 13] and some[-1]["tokens"] == each[-1]["tokens"]
+    tokens = np.diff([0, *(line["tokens"] for line in each)])
+    for line, lines in zip(some, (slice(0, 5), slice(5, 10), slice(10, 13)), strict=True):
+        assert math.isclose(
+            line["loss"], np.average([line["loss"] for line in each[lines]], weights=tokens[lines])
+        )
+        assert math.isclose(line["norm"], np.mean([line["norm"] for line in each[lines]]))
+
+
+def test_it_learns(tmp_path):
+    _, result = tiny.run(tmp_path, updates=300, rate=0.03, log_every=100, validate=tiny.mean_loss)
+    assert result.value < 1.9 < math.log(VOCAB)  # after a word, one word in five is random
+
+
+# --- The optimisers -----------------------------------------------------------------------------------------
+
+
+def test_hidden_matrices_are_neither_tables_nor_what_is_tied_to_one_nor_the_generator():
+    model = tiny.Tiny()
+    assert [id(p) for p in hidden_matrices(model)] == [id(layer.weight) for layer in model.layers]
+    model.generator.weight = nn.Parameter(torch.ones(VOCAB, 5))
+    assert len(hidden_matrices(model)) == 2
+    model.table, model.other = None, nn.Linear(5, 3)
+    assert len(hidden_matrices(model)) == 3
+
+
+@pytest.mark.parametrize("name", ["muon", "adamw"])
+def test_every_parameter_has_one_optimiser_and_only_matrices_decay(name):
+    model = tiny.Tiny()
+    groups = [group for o in optimisers(model, name, 0.5, decay=0.1) for group in o.param_groups]
+    ours = [id(p) for group in groups for p in group["params"]]
+    assert sorted(ours) == sorted(id(p) for p in model.parameters())
+    assert {(group["weight_decay"], p.dim()) for group in groups for p in group["params"]} == {
+        (0.1, 2),
+        (0.0, 1),
+    }
+
+
+def test_muon_moves_a_matrix_in_all_directions_alike_and_the_rest_as_adamw_does(tmp_path):
+    model = tiny.Tiny()
+    moved_by = optimisers(model, "muon", 0.5, rest_rate=0.25)
+    assert [group["highest"] for o in moved_by for group in o.param_groups] == [0.5, 0.25, 0.25]
+    before = model.layers[0].weight.detach().clone()
+    for p in model.parameters():
+        p.grad = torch.rand_like(p)
+    for optimiser in moved_by:
+        optimiser.step()
+    values = torch.linalg.svdvals(before - model.layers[0].weight) / (0.5 * 0.2 * 5**0.5)
+    assert values.max() / values.min() < 2.5 and 0.6 < values.mean() < 1.3
+    gradient = torch.linalg.svdvals(model.layers[0].weight.grad)
+    assert gradient.max() / gradient.min() > 10  # what Muon was given was far from even
+
+
+# --- Exact resume -------------------------------------------------------------------------------------------
+
+
+class Broken(Exception):
+    pass
+
+
+def breaking_off_at(step):
+    """A validation that ends the run as a crash would, with the step's own checkpoint not yet written."""
+    left = itertools.count(1)
+
+    def validate(model):
+        torch.rand(3)
+        if next(left) == step:
+            raise Broken
+        return tiny.mean_loss(model)
+
+    return validate
+
+
+@pytest.mark.parametrize("optimiser", ["muon", "adamw"])
+def test_a_resumed_run_equals_the_run_left_alone_to_the_last_bit(tmp_path, optimiser):
+    options = {"updates": 23, "every": 4, "log_every": 3, "keep": 3, "optimiser": optimiser}
+    alone, result = tiny.run(tmp_path / "alone", validate=tiny.mean_loss, **options)
+    for n in (1, 2, 3):
+        with pytest.raises(Broken):
+            tiny.run(tmp_path / "broken", validate=breaking_off_at(n), **options)
+    resumed, other = tiny.run(tmp_path / "broken", validate=tiny.mean_loss, **options)
+    assert same(resumed.state_dict(), alone.state_dict())
+    assert timeless(tmp_path / "broken") == timeless(tmp_path / "alone")
+    for name in ("best.pt", "average.pt", "snapshots/000000020.pt"):
+        assert same(load(tmp_path / "broken" / name)["model"], load(tmp_path / "alone" / name)["model"])
+    assert (other.steps, other.tokens, other.used) == (23, result.tokens, result.used)
+
+
+def test_it_resumes_with_the_weights_of_the_first_call_and_not_with_those_it_is_given(tmp_path):
+    alone, _ = tiny.run(tmp_path / "alone")
+    with pytest.raises(Broken):
+        tiny.run(tmp_path / "broken", validate=breaking_off_at(1))
+    other = tiny.Tiny(seed=7)
+    fit(
+        other,
+        tiny.batches(),
+        tiny.loss,
+        tmp_path / "broken",
+        updates=23,
+        rate=0.02,
+        every=5,
+        precision="fp32",
+    )
+    assert same(other.state_dict(), alone.state_dict())
+
+
+def test_a_run_that_has_ended_stays_as_it_is(tmp_path):
+    model, result = tiny.run(tmp_path, validate=tiny.mean_loss, keep=2)
+    lines = timeless(tmp_path)
+    again, other = tiny.run(tmp_path, validate=tiny.mean_loss, keep=2)
+    assert same(again.state_dict(), model.state_dict()) and timeless(tmp_path) == lines
+    assert (other.steps, other.value, other.ended) == (result.steps, result.value, result.ended)
+
+
+def test_kill_9_at_twenty_random_moments_loses_nothing(tmp_path):
+    rng, seen = random.Random(0), set()
+    options = {"updates": 200, "every": 3, "keep": 2}
+    alone, result = tiny.run(tmp_path / "alone", **options)
+    for _ in range(20):
+        ready = tiny.processes.Event()
+        process = tiny.start(tiny.run, tmp_path / "killed", ready=ready, **options)
+        ready.wait(5)  # in vain if the run has come to its end
+        time.sleep(rng.uniform(0.0, 2 * result.seconds / 20))
+        process.kill()
+        process.join()
+        seen.add(load(tmp_path / "killed" / "checkpoint.pt")["place"]["step"])
+    assert len(seen) > 5, f"the kills came after steps {sorted(seen)}: they show little"
+    resumed, _ = tiny.run(tmp_path / "killed", **options)
+    assert same(resumed.state_dict(), alone.state_dict())
+    assert timeless(tmp_path / "killed") == timeless(tmp_path / "alone")
+
+
+def test_a_run_goes_on_in_the_precision_in_which_it_began(tmp_path, monkeypatch):
+    with pytest.raises(Broken):
+        tiny.run(tmp_path, validate=breaking_off_at(2))
+    monkeypatch.setattr(engine.loop, "choose_precision", lambda *_: "bf16")
+    tiny.run(tmp_path, precision="auto")
+    assert load(tmp_path / "checkpoint.pt")["place"]["precision"] == "fp32"
+    with pytest.raises(Broken):
+        tiny.run(tmp_path / "new", precision="auto", validate=breaking_off_at(1))
+    assert load(tmp_path / "new" / "checkpoint.pt")["place"]["precision"] == "bf16"
+
+
+# --- Accidents ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_finishes_the_update_saves_and_says_where(tmp_path, monkeypatch, number):
+    alone, _ = tiny.run(tmp_path / "alone")
+    before, calls = signal.getsignal(number), itertools.count(1)
+
+    def interrupted_loss(model, batch, plain=tiny.loss):
+        if next(calls) == 8:
+            signal.raise_signal(number)
+        return plain(model, batch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tiny, "loss", interrupted_loss)
+        with pytest.raises(Interrupted, match=r"after step 8\..*checkpoint\.pt") as caught:
+            tiny.run(tmp_path / "stopped")
+    assert isinstance(caught.value, KeyboardInterrupt) and signal.getsignal(number) is before
+    assert load(tmp_path / "stopped" / "checkpoint.pt")["place"]["step"] == 8
+    assert (
+        load_file(tmp_path / "stopped" / "model.safetensors").keys()
+        == load_file(tmp_path / "alone" / "model.safetensors").keys()
+    )
+    resumed, _ = tiny.run(tmp_path / "stopped")
+    assert same(resumed.state_dict(), alone.state_dict())
+
+
+def test_a_second_ctrl_c_acts_at_once_unless_it_is_the_first_one_handed_on():
+    with Signals() as signals:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        signals.when -= 2
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_a_full_disk_ends_the_run_and_keeps_the_last_checkpoint(tmp_path, monkeypatch):
+    alone, _ = tiny.run(tmp_path / "alone")
+    fsync, left = os.fsync, itertools.count(1)
+
+    def full(number):
+        if next(left) > 12:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        fsync(number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(CheckpointError, match="No space left on device"):
+            tiny.run(tmp_path / "full")
+    step = load(tmp_path / "full" / "checkpoint.pt")["place"]["step"]
+    assert 0 < step < 23 and not list((tmp_path / "full").glob("*.part"))
+    resumed, _ = tiny.run(tmp_path / "full")
+    assert same(resumed.state_dict(), alone.state_dict())
+
+
+def test_a_checkpoint_of_another_recipe_or_a_cut_one_is_refused(tmp_path):
+    tiny.run(tmp_path, fingerprint="one")
+    model = tiny.Tiny(seed=7)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    for words, damage in (("'one'.*'two'", False), ("is cut", True)):
+        path = tmp_path / "checkpoint.pt"
+        if damage:
+            path.write_bytes(path.read_bytes()[:1999])
+        with pytest.raises(CheckpointError, match=words):
+            fit(model, tiny.batches(), tiny.loss, tmp_path, updates=23, fingerprint="two", precision="fp32")
+    assert same(model.state_dict(), before)
+
+
+def test_a_loss_that_is_no_number_ends_the_run_before_it_is_saved(tmp_path, monkeypatch):
+    calls = itertools.count(1)
+    plain = tiny.loss
+    monkeypatch.setattr(
+        tiny, "loss", lambda model, batch: plain(model, batch) * (math.nan if next(calls) == 8 else 1.0)
+    )
+    with pytest.raises(ValueError, match=r"no longer a finite number, after step 5 and until step 10"):
+        tiny.run(tmp_path, log_every=5)
+    saved = load(tmp_path / "checkpoint.pt")
+    assert saved["place"]["step"] == 5
+    assert all(torch.isfinite(tensor).all() for tensor in saved["model"].values())
+
+
+# --- Validation, patience, average --------------------------------------------------------------------------
+
+
+def scripted(values):
+    """A validation that says these values, one after another."""
+    values = iter(values)
+    return lambda model: next(values)
+
+
+@pytest.mark.parametrize("better, sign", [(min, 1), (max, -1)])
+def test_patience_ends_the_run_and_the_best_weights_are_used(tmp_path, better, sign):
+    values = [sign * value for value in (5.0, 3.0, 3.0, 4.0, 1.0)]
+    options = {"updates": 100, "every": 4, "patience": 2, "better": better}
+    model, result = tiny.run(tmp_path, validate=scripted(values), **options)
+    assert (result.ended, result.steps) == ("patience", 16)
+    assert (result.used, result.value) == ("best", sign * 3.0)
+    best = load(tmp_path / "best.pt")
+    assert best["step"] == 8 and best["value"] == sign * 3.0
+    assert same(model.state_dict(), best["model"])
+    stored = load_file(tmp_path / "model.safetensors")
+    assert all(torch.equal(tensor, best["model"][name]) for name, tensor in stored.items())
+
+
+def test_the_average_is_of_the_last_snapshots_buffers_included(tmp_path):
+    model, result = tiny.run(tmp_path, updates=23, every=5, keep=3)
+    snapshots = sorted((tmp_path / "snapshots").iterdir())
+    assert [int(path.stem) for path in snapshots] == [15, 20, 23]
+    mean = average(load(path)["model"] for path in snapshots)
+    assert result.used == "average" and same(model.state_dict(), mean)
+    assert same(load(tmp_path / "average.pt")["model"], mean)
+    assert torch.equal(load_file(tmp_path / "model.safetensors")["scale"], mean["scale"])
+    assert not torch.equal(mean["scale"], weights(tmp_path)["scale"])
+
+
+@pytest.mark.parametrize("last, mean, used", [(2.0, 1.0, "average"), (1.0, 2.0, "last")])
+def test_with_a_validation_the_better_of_average_and_last_is_used(tmp_path, last, mean, used):
+    values = [3.0, 3.0, 3.0, 3.0, last, mean]
+    model, result = tiny.run(tmp_path, updates=23, every=5, keep=3, validate=scripted(values))
+    assert (result.used, result.value) == (used, min(last, mean))
+    expected = load(tmp_path / "average.pt")["model"] if used == "average" else weights(tmp_path)
+    assert same(model.state_dict(), expected)
+
+
+def test_looking_does_not_change_the_run(tmp_path):
+    def curious(model):
+        assert not model.training and not torch.is_grad_enabled()
+        return float(torch.rand(())) + random.random() + float(tiny.mean_loss(model)["loss"])
+
+    tiny.run(tmp_path / "blind")
+    tiny.run(tmp_path / "seeing", validate=curious, keep=2, every=3)
+    assert same(weights(tmp_path / "blind"), weights(tmp_path / "seeing"))
+    assert tiny.losses(tmp_path / "blind") == tiny.losses(tmp_path / "seeing")
+
+
+def test_it_leaves_the_worlds_chance_alone_and_has_a_seed_of_its_own(tmp_path):
+    random.seed(5), torch.manual_seed(5)
+    expected = random.random(), torch.rand(3)
+    random.seed(5), torch.manual_seed(5)
+    model = tiny.Tiny()
+    torch.manual_seed(5)
+    fit(model, tiny.batches(), tiny.loss, tmp_path / "a", updates=5, precision="fp32")
+    assert random.random() == expected[0] and torch.equal(torch.rand(3), expected[1])
+    runs = [tiny.run(tmp_path / f"seed {i}", updates=5, seed=seed)[0] for i, seed in enumerate((0, 0, 1))]
+    assert same(runs[0].state_dict(), runs[1].state_dict())
+    assert not same(runs[0].state_dict(), runs[2].state_dict())
+
+
+# --- Time, devices, words -----------------------------------------------------------------------------------
+
+
+def test_minutes_end_a_run_and_drive_the_rate(tmp_path, monkeypatch):
+    clock = itertools.count()  # every look at it takes a second
+    monkeypatch.setattr(engine.loop, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    _, result = tiny.run(tmp_path, updates=None, minutes=1, warmup=0.1, log_every=100, every=100)
+    assert result.ended == "minutes" and 60 <= result.seconds <= 62
+    tiny.run(tmp_path / "both", updates=7, minutes=1, warmup=0.0)
+    rates = [line["rate"] for line in tiny.log(tmp_path / "both") if "rate" in line]
+    assert len(rates) == 7 and rates == sorted(rates, reverse=True)
+    assert tiny.log(tmp_path / "both")[-1]["ended"] == "updates"
+
+
+def test_the_log_says_where_and_how_and_every_line_is_json(tmp_path):
+    tiny.run(tmp_path, validate=tiny.mean_loss, keep=2)
+    first, *lines = tiny.log(tmp_path)
+    assert first["parameters"] == 138 and (first["device"], first["precision"]) == ("cpu", "fp32")
+    assert [line["step"] for line in lines if "loss" in line] == list(range(1, 24))
+    assert [line["step"] for line in lines if "validation" in line] == [5, 10, 15, 20, 23, 23]
+    assert lines[-1]["ended"] == "updates"
+    assert all(line["tokens_per_second"] > 0 and line["norm"] > 0 for line in lines if "loss" in line)
+    assert lines[-4]["tokens"] == sum(tiny.batches().batch(i).n_tokens for i in order(23))
+
+
+def order(n):
+    """The first n batches of a run."""
+    made = tiny.batches()
+    return [indices for k in range(n) for indices in made.epoch(k)][:n]
+
+
+def test_device_and_precision_are_said_once_and_nothing_else(tmp_path, capfd):
+    tiny.run(tmp_path)
+    assert capfd.readouterr() == ("Training 138 parameters: cpu, fp32.\n", "")
+
+
+def test_the_progress_line_shows_loss_speed_and_time_left(capsys, monkeypatch):
+    with engine.log.Screen() as screen:
+        screen.terminal = True
+        screen.line(0.25, 1200, 3.14159, 6400.4, 100.0)
+    shown = capsys.readouterr().err
+    assert "█████·" in shown and "step 1,200  loss 3.142  6,400 tokens/s  5:00 left" in shown
+
+
+def test_bf16_is_taken_where_it_is_faster(monkeypatch):
+    cpu = torch.device("cpu")
+    for half, expected in ((1.0, "bf16"), (3.0, "fp32")):
+        monkeypatch.setattr(
+            engine.devices, "seconds", lambda device, enabled, half=half: half if enabled else 2.0
+        )
+        assert choose_precision(cpu, "auto") == expected
+        assert choose_precision(cpu, "bf16") == "bf16" and choose_precision(cpu, "fp32") == "fp32"
+
+    def none(device, enabled):
+        raise RuntimeError("no bfloat16")
+
+    monkeypatch.setattr(engine.devices, "seconds", none)
+    assert choose_precision(cpu, "auto") == "fp32"
+    with pytest.raises(ValueError, match="has no bfloat16"):
+        choose_precision(cpu, "bf16")
+
+
+def test_in_bf16_products_are_made_in_bf16_and_weights_stay_float32(tmp_path, monkeypatch):
+    seen, plain = set(), tiny.loss
+
+    def watched(model, batch):
+        seen.add(model(batch.target_in).dtype)
+        return plain(model, batch)
+
+    monkeypatch.setattr(tiny, "loss", watched)
+    model, _ = tiny.run(tmp_path, updates=3, precision="bf16")
+    assert seen == {torch.bfloat16} and model.table.weight.dtype == torch.float32
+
+
+def test_compiled_is_compiled_for_all_lengths(tmp_path, monkeypatch):
+    calls = []
+    monkeypatch.setattr(torch, "compile", lambda module, **options: calls.append(options) or module)
+    tiny.run(tmp_path / "a", updates=2)
+    tiny.run(tmp_path / "b", updates=2, compiled=True)
+    assert calls == [{"dynamic": True}]
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"updates": None}, "where the training ends"),
+        ({"updates": 0}, "updates is a whole number from 1 on; it is 0"),
+        ({"minutes": 0}, "more than 0 minutes"),
+        ({"parts": 0}, "parts is a whole"),
+        ({"every": 2.5}, "every is a whole number from 1 on; it is 2.5"),
+        ({"patience": -1}, "patience is a whole"),
+        ({"warmup": 0.7, "cooldown": 0.4}, r"warmup=0\.7, cooldown=0\.4"),
+        ({"optimiser": "sgd"}, "and not 'sgd'"),
+        ({"precision": "fp8"}, "and not 'fp8'"),
+    ],
+)
+def test_refusals(tmp_path, options, words):
+    with pytest.raises(ValueError, match=words):
+        tiny.run(tmp_path, **options)
+
+
+def test_a_device_that_is_not_there_is_refused_and_the_best_one_is_chosen(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    assert choose_device().type == "cpu"
+    with pytest.raises(ValueError, match="no cuda here; there is cpu"):
+        choose_device("cuda")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    assert (choose_device().type, choose_device("mps").type) == ("cuda", "mps")
+
+
+def test_a_line_that_was_cut_is_dropped_and_comes_again(tmp_path):
+    with pytest.raises(Broken):
+        tiny.run(tmp_path / "cut", validate=breaking_off_at(2))
+    path = tmp_path / "cut" / "log.jsonl"
+    path.write_text(path.read_text(encoding="utf-8")[:-17], encoding="utf-8")
+    assert "step" in json.loads(path.read_text(encoding="utf-8").splitlines()[-2])
+    tiny.run(tmp_path / "cut")
+    assert [line["step"] for line in tiny.log(tmp_path / "cut") if "loss" in line] == list(range(1, 24))
