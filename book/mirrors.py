@@ -14,7 +14,7 @@ from notebooks import ROOT
 # A public name of a taught module is shown in exactly one chapter, or stands here with the chapter that will.
 TAUGHT = (
     *("text", "recurrent", "scores", "attention", "alignment", "position", "layers", "transformer"),
-    *("loss", "schedule", "train", "evaluate"),
+    *("loss", "schedule", "train", "decode", "evaluate"),
 )
 LATER = {
     "text.WORDS": 14,
@@ -29,6 +29,7 @@ LATER = {
     "attention.check_heads": 8,
     "attention.MultiHeadAttention": 8,
     "attention.fused_attention": 17,
+    "attention.fused_is_faster": 17,
     "position.sinusoids": 9,
     "position.PositionalEncoding": 9,
     "position.LearnedPosition": 9,
@@ -48,8 +49,29 @@ LATER = {
     "transformer.tie": 11,
     "loss.smoothed": 12,
     "loss.label_smoothing": 12,
+    "loss.translation_loss": 12,
     "schedule.noam": 12,
     "schedule.inverse_root": 12,
+    "decode.LayerCache": 13,
+    "decode.keys_and_values": 13,
+    "decode.look": 13,
+    "decode.Cache": 13,
+    "decode.greedy": 13,
+    "decode.sample": 13,
+    "decode.truncated": 13,
+    "decode.write": 13,
+    "decode.upto_end": 13,
+    "decode.beam": 13,
+    "decode.expand": 13,
+    "decode.length_penalty": 13,
+    "decode.longest": 13,
+    "decode.dropout_off": 13,
+    "decode.translate": 13,
+    "evaluate.Score": 13,
+    "evaluate.bleu": 13,
+    "evaluate.chrf": 13,
+    "evaluate.Comparison": 13,
+    "evaluate.paired": 13,
 }
 
 HEADER = re.compile(r"#\s*(lib/\S+)\s*$")

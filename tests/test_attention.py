@@ -15,6 +15,7 @@ from heed.attention import (
     causal_mask,
     expectation,
     fused_attention,
+    fused_is_faster,
     masked_softmax,
     merge_heads,
     padding_mask,
@@ -244,3 +245,43 @@ def test_the_number_of_parameters_does_not_depend_on_the_heads():
 def test_heads_that_do_not_divide_the_width_are_refused(n_heads, nearest):
     with pytest.raises(ValueError, match=rf"d_model=14 .*n_heads={n_heads}.*{nearest}"):
         MultiHeadAttention(D_MODEL, n_heads)
+
+
+@pytest.mark.parametrize(("n", "fused"), [(5, False), (37, True)])
+def test_the_layer_computes_the_same_fused_recorded_or_explicit(n, fused, monkeypatch):
+    torch.manual_seed(n)
+    layer, x = MultiHeadAttention(D_MODEL, H).double(), torch.randn(B, n, D_MODEL, dtype=torch.float64)
+    mask = causal_mask(n) & (torch.arange(n) > 0)  # the first query may look nowhere
+    called = []
+    kernel = torch.nn.functional.scaled_dot_product_attention
+    watched = lambda *a, **k: called.append(1) or kernel(*a, **k)  # noqa: E731
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", watched)
+    out = layer(x, x, x, mask)
+    assert bool(called) == fused
+    with torch.no_grad():
+        assert torch.allclose(layer(x, x, x, mask), out, rtol=0, atol=1e-10)
+    assert len(called) == 1 + fused  # without a gradient always
+    with record(layer) as maps:
+        recorded = layer(x, x, x, mask)
+    assert len(called) == 1 + fused and maps["weights"][0].shape == (B, H, n, n)
+    assert torch.allclose(recorded, out, rtol=0, atol=1e-10)
+    sums = maps["weights"][0].sum(-1)
+    assert torch.allclose(sums[:, :, 1:], torch.ones_like(sums[:, :, 1:])) and not sums[:, :, 0].any()
+
+
+def test_the_rule_looks_at_length_type_gradient_and_dropout():
+    def fits(n, dtype=torch.float32, gradient=True, dropout=0.0):
+        q = torch.zeros(1, n, 2, dtype=dtype, requires_grad=gradient)
+        return fused_is_faster(q, q, dropout)
+
+    assert not fits(31) and fits(32) and fits(3, gradient=False)
+    assert not fits(1023, torch.bfloat16) and fits(1024, torch.bfloat16) and not fits(2048, dropout=0.1)
+
+
+def test_dropout_falls_on_the_weights_while_training():
+    torch.manual_seed(0)
+    layer = MultiHeadAttention(D_MODEL, H, dropout=0.5)
+    x = torch.randn(B, 37, D_MODEL)
+    assert not torch.allclose(layer(x, x, x), layer(x, x, x))
+    layer.eval()
+    assert torch.allclose(layer(x, x, x), layer(x, x, x))

@@ -8,7 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from heed.loss import label_smoothing, smoothed
+from heed.data import pad_batch
+from heed.loss import label_smoothing, smoothed, translation_loss
+from heed.text import PAD
+from heed.transformer import make_model
 
 N, VOCAB = 5, 7
 
@@ -25,11 +28,11 @@ def test_equals_torchs_cross_entropy_up_to_the_entropy_of_the_target(smoothing, 
     target = torch.randint(0, VOCAB, (N,))
     ours = label_smoothing(logits.log_softmax(-1), target, smoothing)
     theirs = F.cross_entropy(logits, target, label_smoothing=smoothing, reduction="sum")
-    q = smoothed(target, VOCAB, smoothing).double()
+    q = smoothed(target, VOCAB, smoothing, torch.float64)
     entropy = -torch.special.xlogy(q, q).sum()
-    assert torch.allclose(ours, theirs - entropy, atol=1e-5)
+    assert torch.allclose(ours, theirs - entropy, rtol=0, atol=1e-10)
     a, b = (torch.autograd.grad(loss, logits, retain_graph=True)[0] for loss in (ours, theirs))
-    assert torch.allclose(a, b, atol=1e-6)
+    assert torch.allclose(a, b, rtol=0, atol=1e-10)
 
 
 def test_no_smoothing_is_finite_and_is_the_negative_log_likelihood():
@@ -52,3 +55,18 @@ def test_being_too_sure_costs():
 def test_a_share_that_is_none_is_refused(smoothing):
     with pytest.raises(ValueError, match=str(smoothing)):
         smoothed(torch.tensor([1]), 4, smoothing)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_translation_loss_is_torchs_over_the_real_tokens(smoothing):
+    torch.manual_seed(0)
+    model = make_model(11, 13, n_layers=1, d_model=6, d_ff=10, n_heads=2, dropout=0.0).double()
+    batch = pad_batch([([5, 6, 7], [1, 4, 12, 8, 2]), ([9], [1, 10, 2])])
+    ours = translation_loss(model, batch, smoothing)
+    scores = model.generator.proj(model(batch.source, batch.target_in)).transpose(1, 2)
+    options = {"ignore_index": PAD, "label_smoothing": smoothing, "reduction": "sum"}
+    theirs = F.cross_entropy(scores, batch.target_out, **options)
+    assert torch.allclose(ours, theirs, rtol=0, atol=1e-10)
+    weights = list(model.parameters())
+    for a, b in zip(*(torch.autograd.grad(loss, weights) for loss in (ours, theirs)), strict=True):
+        assert torch.allclose(a, b, rtol=0, atol=1e-10)

@@ -24,8 +24,9 @@ from heed.attention import (
 )
 from heed.attention import attention as compute_attention
 from heed.data import Batch, batches, pad
+from heed.decode import beam, greedy, sample
 from heed.layers import EncoderLayer, PositionwiseFeedForward, PostNormConnection
-from heed.loss import label_smoothing
+from heed.loss import label_smoothing, translation_loss
 from heed.position import LearnedPosition, PositionalEncoding, sinusoids
 from heed.recurrent import (
     Classifier,
@@ -40,6 +41,8 @@ from heed.recurrent import (
     rnn_step,
 )
 from heed.scores import AdditiveScore, additive_score
+from heed.speed import FusedLayerNorm, linear_cross_entropy
+from heed.text import EOS
 from heed.train import sequence_loss
 from heed.transformer import make_model
 
@@ -92,6 +95,8 @@ def attention():
     padding_mask(ids(B, M))
     mask = causal_mask(M)[:N].expand(B, 1, N, M)
     MultiHeadAttention(3 * 11, 11)(r(B, N, 33), r(B, M, 33), r(B, M, 33), mask)
+    with torch.no_grad():  # fused
+        MultiHeadAttention(3 * 11, 11)(r(B, N, 33), r(B, M, 33), r(B, M, 33), mask)
 
 
 def position():
@@ -110,6 +115,13 @@ def transformer():
 
 def loss():
     label_smoothing(r(N, VOCAB).log_softmax(-1), ids(N), 0.1)
+    model = make_model(VOCAB, 17, 1, D_MODEL, 19, 11, 0.0)
+    translation_loss(model, Batch(ids(B, N), ids(B, M)))
+
+
+def speed():
+    FusedLayerNorm(D_MODEL)(r(B, N, D_MODEL))
+    linear_cross_entropy(r(N, D_MODEL), r(VOCAB, D_MODEL), r(VOCAB), ids(N))
 
 
 def alignment():
@@ -130,6 +142,14 @@ def train():
     sequence_loss(Seq2Seq(VOCAB, 17, D_IN, D_HIDDEN), Batch(ids(B, N), ids(B, M)))
 
 
+def decode():
+    model = make_model(VOCAB, 17, 1, 154, 19, 11)
+    model.generator.proj.bias.data[EOS] -= 1e4  # no sentence ends, and b stays what it is
+    greedy(model, ids(B, N), n_max=2)
+    sample(model, ids(B, N), top_p=0.9, n_max=2)
+    beam(model, ids(B, N), width=3, n_max=2)
+
+
 CALLS = {  # module -> the calls that run all its claims, and the letters that mean one number in all of them
     "data": (data, {"b": B}),
     "recurrent": (recurrent, {"b": B}),
@@ -139,7 +159,9 @@ CALLS = {  # module -> the calls that run all its claims, and the letters that m
     "position": (position, {"b": B}),
     "layers": (transformer, {"b": B, "d_model": D_MODEL}),
     "transformer": (transformer, {"b": B, "d_model": D_MODEL}),
-    "loss": (loss, {}),
+    "loss": (loss, {"b": B, "n_target": M - 1}),
+    "speed": (speed, {}),
+    "decode": (decode, {"b": B, "h": 11, "d_k": 14, "d_model": 154}),
     "train": (train, {"b": B, "vocab": 17, "n_target": M - 1}),
 }
 UNTRACED = {"plot", "check"}  # drawings, which take lists too, and the checks, which the notebooks run

@@ -30,6 +30,7 @@ MODULES = (
     "position",
     "layers",
     "transformer",
+    "speed",
     "loss",
     "schedule",
     "train",

@@ -124,22 +124,38 @@ def scaled_scores(q, k):
     return q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (..., n_q, n_k)
 
 
-def fused_attention(q, k, v, mask=None):
+def fused_attention(q, k, v, mask=None, dropout=0.0):
     """`attention` in one kernel of torch's that never writes the weights down: the same mixture, alone.
 
     q: (..., n_q, d_k)
     k: (..., n_k, d_k)
     v: (..., n_k, d_v)
     mask: bool, True where the query may look; broadcasts to (..., n_q, n_k)
+    dropout: the share of the weights that is dropped
 
     Returns (..., n_q, d_v).
     """
     if mask is None:
-        return F.scaled_dot_product_attention(q, k, v)  # (..., n_q, d_v)
+        return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout)  # (..., n_q, d_v)
     check_mask(mask, (*q.shape[:-1], k.shape[-2]))
     somewhere = mask.any(dim=-1, keepdim=True)
-    mixture = F.scaled_dot_product_attention(q, k, v, attn_mask=mask | ~somewhere)  # (..., n_q, d_v)
+    somehow = mask | ~somewhere
+    mixture = F.scaled_dot_product_attention(q, k, v, attn_mask=somehow, dropout_p=dropout)  # (..., n_q, d_v)
     return mixture.masked_fill(~somewhere, 0.0)  # (..., n_q, d_v)
+
+
+def fused_is_faster(q, k, dropout=0.0):
+    """Whether `fused_attention` takes less time than `attention` here: a rule that was measured.
+
+    On graphics processors it does, and on any device without a gradient. On a processor its backward pass is
+    faster from 32 tokens on, in bfloat16 from 1,024 on; with dropout there is no fused one.
+
+    q: (..., n_q, d_k)
+    k: (..., n_k, d_k)
+    """
+    if q.device.type != "cpu" or not (q.requires_grad or k.requires_grad):
+        return True
+    return dropout == 0 and max(q.shape[-2], k.shape[-2]) >= (1024 if q.dtype == torch.bfloat16 else 32)
 
 
 def causal_mask(n):
@@ -187,7 +203,8 @@ class MultiHeadAttention(nn.Module):
         head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)
         MultiHead(Q, K, V) = [head_1; …; head_h] W^O      (Vaswani et al. 2017, section 3.2.2)
 
-    The projections of all heads are one matrix each, so the number of parameters does not depend on h.
+    The projections of all heads are one matrix each, so the number of parameters does not depend on h. The
+    weights are written down while somebody records them, and where that is faster.
     """
 
     def __init__(self, d_model, n_heads, dropout=0.0):
@@ -204,6 +221,9 @@ class MultiHeadAttention(nn.Module):
         Returns (b, n_q, d_model).
         """
         q, k, v = (split_heads(W(x), self.n_heads) for W, x in ((self.W_q, q), (self.W_k, k), (self.W_v, v)))
+        dropout = self.dropout.p if self.training else 0.0
+        if fused_is_faster(q, k, dropout) and not self.weights._forward_hooks:  # nobody records
+            return self.W_o(merge_heads(fused_attention(q, k, v, mask, dropout)))  # (b, n_q, d_model)
         weights = self.dropout(self.weights(scaled_scores(q, k), mask))  # (b, h, n_q, n_k)
         return self.W_o(merge_heads(expectation(weights, v)))  # (b, n_q, d_model)
 

@@ -3,8 +3,10 @@
 import torch
 from torch.nn import functional as F
 
+from heed.speed import linear_cross_entropy
 
-def smoothed(target, vocab, smoothing):
+
+def smoothed(target, vocab, smoothing, dtype=None):
     """The target distribution: 1 − smoothing on the true token, and smoothing shared out over all tokens.
 
         q_j = (1 − ε) [j = y] + ε / V      (Szegedy et al. 2016, section 7)
@@ -14,12 +16,14 @@ def smoothed(target, vocab, smoothing):
     target: (n,), ids
     vocab: number of tokens, V
     smoothing: ε, from 0 to below 1
+    dtype: of what comes back; torch's default if it is not given
 
     Returns (n, vocab).
     """
     if not 0 <= smoothing < 1:
         raise ValueError(f"Smoothing is the share given away, from 0 to below 1; it is {smoothing}.")
-    even = torch.full((len(target), vocab), smoothing / vocab, device=target.device)  # (n, vocab)
+    size = len(target), vocab
+    even = torch.full(size, smoothing / vocab, dtype=dtype, device=target.device)  # (n, vocab)
     return even.scatter_add(1, target[:, None], torch.full_like(even[:, :1], 1 - smoothing))  # (n, vocab)
 
 
@@ -36,5 +40,23 @@ def label_smoothing(log_probabilities, target, smoothing):
 
     Returns a number.
     """
-    q = smoothed(target, log_probabilities.shape[1], smoothing).to(log_probabilities.dtype)  # (n, vocab)
+    q = smoothed(target, log_probabilities.shape[1], smoothing, log_probabilities.dtype)  # (n, vocab)
     return F.kl_div(log_probabilities, q, reduction="sum")
+
+
+def translation_loss(model, batch, smoothing=0.1):
+    """Smoothed cross-entropy of the next token under teacher forcing, summed over the real target tokens.
+
+        L = −Σ_t Σ_j q_j log p(j | y_<t, x),   q from `smoothed`
+
+    Positions of padding are left out before the generator: no score is computed that is not needed.
+
+    model: an `EncoderDecoder`
+    batch: a `heed.data.Batch`
+
+    Returns a number; divided by `batch.n_tokens` it is the mean.
+    """
+    real = batch.target_mask  # (b, n_target)
+    x = model(batch.source, batch.target_in)[real]  # one row for each real token
+    proj = model.generator.proj
+    return linear_cross_entropy(x, proj.weight, proj.bias, batch.target_out[real], smoothing)

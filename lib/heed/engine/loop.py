@@ -17,6 +17,7 @@ from heed.engine.optimisers import optimisers, set_rates
 from heed.engine.processes import Team
 from heed.engine.signals import Interrupted, Signals
 from heed.schedule import inverse_root, trapezoid
+from heed.speed import keep_memory
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,8 @@ def fit(
         lines; without `cooldown` it falls from the end of the warm-up on
     clip: the largest norm of the gradient that is let through whole
     parts: a step's batch is computed in so many parts, to save memory; the steps stay the same
-    precision: "fp32"; "bf16" for autocast; "auto": bf16 where a short measurement finds it faster
+    precision: "fp32"; "bf16": float32 weights, and all else in bfloat16 (sharded: the products alone);
+        "auto": bf16 where a short measurement finds it faster
     compiled: use torch.compile, with dynamic shapes
     sharded: share out the parameters among the processes (FSDP), for models that outgrow one device
     device: "cuda", "mps", "cpu"; the first of these that is there if it is not given
@@ -139,6 +141,7 @@ def fit(
     share = share_of_rate(schedule, warmup, cooldown)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    keep_memory()
     chance, team = random_state(), Team(device)
     try:
         with team.together(folder), Signals() as signals:
@@ -227,7 +230,7 @@ class Run:
     def __init__(self, spread, optimisers, folder, team, clip, compiled, fingerprint):
         self.spread, self.optimisers, self.folder, self.team = spread, optimisers, folder, team
         self.model, self.place, self.clip, self.fingerprint = spread.model, Place(), clip, fingerprint
-        self.compute = torch.compile(spread.compute, dynamic=True) if compiled else spread.compute
+        self.compiled = compiled
         exact = torch.float32 if team.device.type == "mps" else torch.float64
         self.sums = torch.zeros(2, dtype=exact, device=team.device)  # loss and norm since the last line
 
@@ -267,8 +270,11 @@ class Run:
             sower((seed + self.team.rank) % 2**32)
 
     def introduce(self, seed, resumed):
-        """Say once where and how this runs, and write it to a new log."""
+        """Get ready to compute; say once where and how this runs, and write it to a new log."""
         self.mark = self.place.tokens, time.monotonic()  # for the speed
+        self.spread.compute_in(self.place.precision)
+        compute = self.spread.compute
+        self.compute = torch.compile(compute, dynamic=True) if self.compiled else compute
         n, device = sum(p.numel() for p in self.model.parameters()), self.team.device
         facts = {"device": str(device), "precision": self.place.precision, "processes": self.team.count}
         if self.team.first:
@@ -293,8 +299,7 @@ class Run:
         total = 0.0
         for i, (batch, counts) in enumerate(shares, 1):
             with self.spread.gradients_shared(now=i == len(shares)):
-                with autocast(self.team.device, self.place.precision):
-                    value = self.compute(batch_on(batch, self.team.device)) * counts
+                value = self.compute(batch_on(batch, self.team.device)) * counts
                 (value * (self.team.count / tokens)).backward()  # the processes' gradients will be averaged
             total = total + value.detach()
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)

@@ -3,7 +3,10 @@
 from contextlib import contextmanager, nullcontext
 
 from torch import nn
+from torch.func import functional_call
 from torch.nn.parallel import DistributedDataParallel
+
+from heed.engine.devices import autocast
 
 
 class LossOf(nn.Module):
@@ -17,12 +20,47 @@ class LossOf(nn.Module):
         return self.loss(self.model, batch)
 
 
+class InHalf(nn.Module):
+    """The same, computed in bfloat16 from end to end, with weights that are rounded anew for each step.
+
+    Autocast keeps what flows between the products in float32 and rounds it before each of them; here it stays
+    in bfloat16. The weights themselves stay in float32, where a small step is not lost, and so do their
+    gradients (mixed precision with master weights: Micikevicius et al. 2018).
+    """
+
+    def __init__(self, plain):
+        super().__init__()
+        self.plain = plain
+
+    def forward(self, batch):
+        rounded = {
+            name: p.bfloat16() if p.is_floating_point() else p for name, p in self.plain.named_parameters()
+        }
+        return functional_call(self.plain, rounded, (batch,))
+
+
+class UnderAutocast(nn.Module):
+    """The same, with its products in bfloat16 and all else in float32."""
+
+    def __init__(self, plain, device):
+        super().__init__()
+        self.plain, self.device = plain, device
+
+    def forward(self, batch):
+        with autocast(self.device, "bf16"):
+            return self.plain(batch)
+
+
 class Alone:
     """A model in one process. `compute(batch)` is its loss, summed over the batch."""
 
     def __init__(self, model, loss, team):
-        self.model = model
-        self.compute = LossOf(model, loss)
+        self.model, self.loss, self.device = model, loss, team.device
+
+    def compute_in(self, precision):
+        """Make `compute`, in this precision: "bf16" or "fp32"."""
+        plain = LossOf(self.model, self.loss)
+        self.compute = InHalf(plain) if precision == "bf16" else plain
 
     def gradients_shared(self, now):
         """The context of one part's computation; `now` where its gradients are shared with the others."""
@@ -48,8 +86,8 @@ class Alone:
 class Copied(Alone):
     """A copy in each process; they stay alike, for they add up their gradients (DistributedDataParallel)."""
 
-    def __init__(self, model, loss, team):
-        super().__init__(model, loss, team)
+    def compute_in(self, precision):
+        super().compute_in(precision)
         self.compute = DistributedDataParallel(self.compute, broadcast_buffers=False)
 
     def gradients_shared(self, now):
@@ -71,6 +109,10 @@ class Sharded(Alone):
             for layer in stack:
                 fully_shard(layer, mesh=mesh)
         super().__init__(fully_shard(model, mesh=mesh), loss, team)
+
+    def compute_in(self, precision):
+        plain = LossOf(self.model, self.loss)
+        self.compute = UnderAutocast(plain, self.device) if precision == "bf16" else plain
 
     @contextmanager
     def gradients_shared(self, now):

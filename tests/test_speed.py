@@ -1,0 +1,129 @@
+"""Every quick piece does what the plain one does."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional as F
+
+from heed.layers import LayerNorm
+from heed.speed import ByteDropout, FusedLayerNorm, keep_memory, linear_cross_entropy, quick, random_bytes
+from heed.transformer import make_model
+
+N, D_MODEL, VOCAB = 67, 5, 11
+
+
+def rows(n=N, dtype=torch.float64):
+    torch.manual_seed(n)
+    sizes = (n, D_MODEL), (VOCAB, D_MODEL), (VOCAB,)
+    leaves = [torch.randn(size, dtype=dtype, requires_grad=True) for size in sizes]
+    return leaves, torch.randint(0, VOCAB, (n,))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 300), st.floats(0, 0.9), st.integers(1, 100))
+def test_the_loss_in_pieces_is_torchs_loss_and_so_are_its_gradients(n, smoothing, piece):
+    (x, weight, bias), target = rows(n)
+    ours = linear_cross_entropy(x, weight, bias, target, smoothing, piece)
+    scores = F.linear(x, weight, bias)
+    theirs = F.cross_entropy(scores, target, label_smoothing=smoothing, reduction="sum")
+    assert torch.allclose(ours, theirs, rtol=1e-12, atol=1e-10)
+    grads = [torch.autograd.grad(3 * loss, (x, weight, bias)) for loss in (ours, theirs)]
+    for a, b in zip(*grads, strict=True):
+        assert torch.allclose(a, b, rtol=1e-12, atol=1e-10)
+
+
+def test_the_loss_under_autocast_is_near_and_in_single_precision():
+    (x, weight, bias), target = rows(dtype=torch.float32)
+    plain = linear_cross_entropy(x, weight, bias, target, 0.1)
+    with torch.autocast("cpu", torch.bfloat16):
+        half = linear_cross_entropy(x, weight, bias, target, 0.1)
+    half.backward()
+    assert half.dtype == torch.float32 and x.grad.dtype == torch.float32
+    assert abs(half - plain) < 0.02 * plain
+
+
+def test_the_loss_of_scores_far_apart_is_finite():
+    (x, weight, bias), target = rows()
+    loss = linear_cross_entropy(1e4 * x, weight, bias, target, 0.1)
+    loss.backward()
+    assert loss.isfinite() and x.grad is not None and weight.grad.isfinite().all()
+
+
+def test_bytes_are_even_and_follow_torchs_seed():
+    torch.manual_seed(3)
+    drawn, more = random_bytes((256, 1009)), random_bytes((256, 1009))
+    torch.manual_seed(3)
+    again = random_bytes((256, 1009))
+    assert torch.equal(drawn, again) and not torch.equal(drawn, more)
+    counts = torch.bincount(drawn.flatten().long(), minlength=256).double()
+    chi2 = ((counts - 1009) ** 2 / 1009).sum()  # 255 degrees of freedom: mean 255, deviation 22.6
+    assert len(counts) == 256 and 255 - 5 * 22.6 < chi2 < 255 + 5 * 22.6
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("p", [0.1, 0.25, 0.5])
+def test_dropout_drops_its_share_keeps_the_mean_and_sends_back_what_it_let_through(p, dtype):
+    torch.manual_seed(5)
+    x = torch.ones(499, 1009, dtype=dtype, requires_grad=True)
+    y = ByteDropout(p)(x)
+    share, kept = round(256 * p) / 256, y[y != 0]
+    dropped = (y == 0).double()
+    spread = (share * (1 - share) / dropped.numel()) ** 0.5
+    assert abs(dropped.mean() - share) < 5 * spread
+    assert torch.allclose(kept.double(), torch.tensor(1 / (1 - share)).double(), rtol=4e-3)
+    assert dropped.mean(0).std() < 1.2 * (share * (1 - share) / 499) ** 0.5  # no column is favoured
+    y.sum().backward()
+    assert torch.equal(x.grad, y.detach())
+    assert y.dtype == dtype
+
+
+def test_neighbours_are_dropped_independently():
+    torch.manual_seed(7)
+    y = ByteDropout(0.5)(torch.ones(1_000_003)) == 0
+    together = (y[1:] & y[:-1]).double().mean()
+    assert abs(together - 0.25) < 0.003
+
+
+@pytest.mark.parametrize("p", [0.0, 0.001])
+def test_no_dropout_is_none(p):
+    x = torch.randn(7, 11)
+    assert torch.equal(ByteDropout(p)(x), x) or p > 0
+    assert torch.equal(ByteDropout(0.5).eval()(x), x)
+
+
+def test_dropping_all_but_nothing_stays_finite():
+    assert ByteDropout(0.999)(torch.ones(1009)).isfinite().all()
+
+
+def test_one_kernel_gives_the_layer_norm_of_seven():
+    torch.manual_seed(0)
+    plain, fused = LayerNorm(D_MODEL).double(), FusedLayerNorm(D_MODEL).double()
+    plain.a.data = fused.a.data = torch.randn(D_MODEL, dtype=torch.float64)
+    x = torch.randn(3, N, D_MODEL, dtype=torch.float64, requires_grad=True)
+    assert torch.allclose(plain(x), fused(x), rtol=0, atol=1e-12)
+    a, b = (torch.autograd.grad(norm(x).square().sum(), x)[0] for norm in (plain, fused))
+    assert torch.allclose(a, b, rtol=0, atol=1e-10)
+
+
+def test_a_quick_model_is_the_same_model():
+    torch.manual_seed(0)
+    model = make_model(11, 13, n_layers=2, d_model=6, d_ff=10, n_heads=2, dropout=0.3).double().eval()
+    names, source, target = list(model.state_dict()), torch.tensor([[5, 6, 7]]), torch.tensor([[1, 8]])
+    before = model(source, target)
+    kinds = {type(m) for m in quick(model).modules()}
+    assert {ByteDropout, FusedLayerNorm} <= kinds and not {nn.Dropout, LayerNorm} & kinds
+    assert list(model.state_dict()) == names
+    assert torch.allclose(model(source, target), before, rtol=0, atol=1e-10)
+
+
+def test_memory_is_kept_where_glibc_is_and_nothing_is_harmed_elsewhere(monkeypatch):
+    code = "from heed.speed import keep_memory; import torch; keep_memory(); print(torch.ones(9**8).sum())"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "43046720" in told.stdout or "4.3047e+07" in told.stdout
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert keep_memory() is False
