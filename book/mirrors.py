@@ -51,6 +51,7 @@ LATER = {
     "loss.label_smoothing": 12,
     "loss.translation_loss": 12,
     "schedule.noam": 12,
+    "schedule.trapezoid": 12,
     "schedule.inverse_root": 12,
     "decode.LayerCache": 13,
     "decode.keys_and_values": 13,

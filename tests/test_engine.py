@@ -118,8 +118,10 @@ def test_hidden_matrices_are_neither_tables_nor_what_is_tied_to_one_nor_the_gene
     assert [id(p) for p in hidden_matrices(model)] == [id(layer.weight) for layer in model.layers]
     model.generator.weight = nn.Parameter(torch.ones(VOCAB, 5))
     assert len(hidden_matrices(model)) == 2
-    model.table, model.other = None, nn.Linear(5, 3)
+    model.other = nn.Linear(5, VOCAB)
     assert len(hidden_matrices(model)) == 3
+    model.other.weight = model.table.weight
+    assert len(hidden_matrices(model)) == 2
 
 
 @pytest.mark.parametrize("name", ["muon", "adamw"])

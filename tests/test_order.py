@@ -23,6 +23,8 @@ KNOWS_NOTHING_OF = {
     "attention": {"heed.data", "heed.plot", "heed.recurrent"},
     "alignment": {"heed.data", "heed.plot"},
     "train": {"heed.data", "heed.plot", *MODELS},
+    "checkpoint": {"heed.data", "heed.plot", *MODELS},
+    "engine": {"heed.data", "heed.plot", *MODELS},
     "evaluate": {"heed.data", "heed.plot", "heed.train", *MODELS},
 }
 

@@ -3,8 +3,10 @@
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 
-from heed.schedule import inverse_root, noam
+from heed.schedule import inverse_root, noam, trapezoid
 
 
 def test_on_paper():
@@ -40,3 +42,25 @@ def test_the_share_of_the_peak_is_noam_divided_by_its_peak():
 def test_a_share_needs_a_warmup(warmup):
     with pytest.raises(ValueError, match=f"warmup={warmup}"):
         inverse_root(0.5, warmup)
+
+
+def test_a_trapezoid_on_paper():
+    assert [trapezoid(p, 0.25, 0.5) for p in (0, 0.125, 0.25, 0.4, 0.5, 0.75, 1)] == [0, 0.5, 1, 1, 1, 0.5, 0]
+    assert [trapezoid(p, 0.2) for p in (0.1, 0.2, 0.6, 1)] == [0.5, 1, 0.5, 0]  # nothing between up and down
+    assert trapezoid(0, 0) == trapezoid(1, 0.3, 0) == 1 and trapezoid(0, 0, 0.5) == 1
+
+
+@given(some.floats(0, 1), some.floats(0, 1), some.floats(0, 1))
+def test_a_trapezoid_is_a_share_that_never_jumps(progress, warmup, there):
+    later = min(1.0, progress + 1e-6)
+    share, next_share = trapezoid(progress, warmup), trapezoid(later, warmup)
+    assert 0 <= share <= 1
+    steepest = 1e-6 / max(1e-6, min(warmup or 1, 1 - warmup or 1))
+    assert abs(next_share - share) <= 1.01 * steepest + 1e-12
+    assert trapezoid(progress, warmup, there * (1 - warmup)) >= share
+
+
+@pytest.mark.parametrize("shares", [(-0.1, 0.5), (1.1, 0.5), (0.5, -0.1), (0.5, 0.7, 0.4), (0.5, 0.1, -0.1)])
+def test_shares_that_are_none(shares):
+    with pytest.raises(ValueError, match="Shares of a run"):
+        trapezoid(*shares)

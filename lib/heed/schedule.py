@@ -26,7 +26,7 @@ def trapezoid(progress, warmup, cooldown=None):
     Returns a number from 0 to 1. Raises ValueError for shares that do not fit into one run.
     """
     cooldown = 1 - warmup if cooldown is None else cooldown
-    if min(progress, warmup, cooldown) < 0 or max(progress, warmup + cooldown) > 1:
+    if min(progress, warmup, cooldown) < 0 or max(progress, warmup + cooldown) > 1 + 1e-9:
         raise ValueError(
             f"Shares of a run are from 0 to 1, together at most 1; {progress=}, {warmup=}, {cooldown=}."
         )
