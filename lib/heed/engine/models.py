@@ -1,5 +1,6 @@
 """One model in one process, copied into many, or shared out among them: three classes, the same methods."""
 
+import inspect
 from contextlib import contextmanager, nullcontext
 
 from torch import nn
@@ -7,6 +8,11 @@ from torch.func import functional_call
 from torch.nn.parallel import DistributedDataParallel
 
 from heed.engine.devices import autocast
+
+# Each process keeps its own buffers: a table of positions grows with the sentences that it has seen. From torch
+# 2.13 on the option has another name.
+NAMES = inspect.signature(DistributedDataParallel).parameters
+OWN_BUFFERS = {"forward_sync_buffers" if "forward_sync_buffers" in NAMES else "broadcast_buffers": False}
 
 
 class LossOf(nn.Module):
@@ -88,7 +94,7 @@ class Copied(Alone):
 
     def compute_in(self, precision):
         super().compute_in(precision)
-        self.compute = DistributedDataParallel(self.compute, broadcast_buffers=False)
+        self.compute = DistributedDataParallel(self.compute, **OWN_BUFFERS)
 
     def gradients_shared(self, now):
         return nullcontext() if now else self.compute.no_sync()

@@ -94,6 +94,13 @@ class Team:
                     f"{folder / 'checkpoint.pt'} is whole: the same command goes on from there."
                 ) from error
             raise
+        except KeyboardInterrupt:
+            self.part()
+            raise
+        self.part()
+
+    def part(self):
+        """Leave the others, if they have met for this training."""
         if self.started:
             dist.destroy_process_group()
 
