@@ -9,7 +9,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from heed.engine.devices import autocast
 
-# Each process keeps its own buffers: a table of positions grows with the sentences that it has seen. From torch
+# Each process keeps its own buffers: a table of positions grows with the sentences it has seen. From torch
 # 2.13 on the option has another name.
 NAMES = inspect.signature(DistributedDataParallel).parameters
 OWN_BUFFERS = {"forward_sync_buffers" if "forward_sync_buffers" in NAMES else "broadcast_buffers": False}
