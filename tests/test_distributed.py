@@ -18,7 +18,7 @@ from heed.engine import Interrupted
 from heed.engine.processes import Team
 
 torch.set_num_threads(1)
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="processes are started and stopped by fork and kill")
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="processes are stopped by signals")
 
 # Name of a run -> what it is given. Each is computed by one process, by three parts in one, by two processes.
 RUNS = {
