@@ -8,6 +8,7 @@ import os
 import random
 import signal
 import time
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -210,6 +211,36 @@ def test_a_run_that_has_ended_stays_as_it_is(tmp_path):
     again, other = tiny.run(tmp_path, validate=tiny.mean_loss, keep=2)
     assert same(again.state_dict(), model.state_dict()) and timeless(tmp_path) == lines
     assert (other.steps, other.value, other.ended) == (result.steps, result.value, result.ended)
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_crash_at_any_file_loses_nothing(tmp_path, monkeypatch, moment):
+    options = {"updates": 7, "every": 2, "keep": 2, "validate": tiny.mean_loss}
+    alone, _ = tiny.run(tmp_path / "alone", **options)
+    replace, n, broken = os.replace, 0, True
+
+    def crashing(one, two, calls, n):
+        crash = next(calls) == n
+        if not crash or moment == "after":
+            replace(one, two)
+        if crash:
+            raise Broken
+
+    while broken:
+        n, broken, folder = n + 1, False, tmp_path / f"file {n}"
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", partial(crashing, calls=itertools.count(1), n=n))
+            try:
+                tiny.run(folder, **options)
+            except Broken:
+                broken = True
+        resumed, _ = tiny.run(folder, **options)
+        assert same(resumed.state_dict(), alone.state_dict()) and timeless(folder) == timeless(
+            tmp_path / "alone"
+        )
+        names = [sorted(path.name for path in run.rglob("*")) for run in (folder, tmp_path / "alone")]
+        assert names[0] == names[1]
+    assert n > 15  # the log, six checkpoints, the best, four snapshots, the average, the weights
 
 
 def test_kill_9_at_twenty_random_moments_loses_nothing(tmp_path):

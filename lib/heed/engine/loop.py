@@ -157,7 +157,7 @@ def fit(
             ):
                 if not resumed:
                     run.begin(seed, precision)
-                run.introduce(seed, resumed)
+                run.introduce(resumed)
                 place = run.place
                 plan = batches.epoch(place.epoch)
                 while True:
@@ -243,6 +243,7 @@ class Run:
                 old.unlink(missing_ok=True)
         self.place.precision = self.team.of_first(choose_precision(self.team.device, precision))
         self.sow(seed)
+        self.log.write(**self.facts(), seed=seed, torch=torch.__version__, threads=torch.get_num_threads())
         self.save()
 
     def resume(self, seed):
@@ -269,21 +270,26 @@ class Run:
         for sower in (random.seed, np.random.seed, torch.manual_seed):
             sower((seed + self.team.rank) % 2**32)
 
-    def introduce(self, seed, resumed):
-        """Get ready to compute; say once where and how this runs, and write it to a new log."""
+    def facts(self):
+        """How large the model is, where and how it is trained."""
+        return {
+            "parameters": sum(p.numel() for p in self.model.parameters()),
+            "device": str(self.team.device),
+            "precision": self.place.precision,
+            "processes": self.team.count,
+        }
+
+    def introduce(self, resumed):
+        """Get ready to compute, and say once where and how this runs."""
         self.mark = self.place.tokens, time.monotonic()  # for the speed
         self.spread.compute_in(self.place.precision)
         compute = self.spread.compute
         self.compute = torch.compile(compute, dynamic=True) if self.compiled else compute
-        n, device = sum(p.numel() for p in self.model.parameters()), self.team.device
-        facts = {"device": str(device), "precision": self.place.precision, "processes": self.team.count}
         if self.team.first:
-            many = f", {self.team.count} processes" if self.team.count > 1 else ""
+            n, device, precision, processes = self.facts().values()
+            many = f", {processes} processes" if processes > 1 else ""
             since = f", from step {self.place.step:,} on" if resumed else ""
-            print(f"Training {n:,} parameters: {device}, {self.place.precision}{many}{since}.", flush=True)
-        if not resumed:
-            versions = {"torch": torch.__version__, "threads": torch.get_num_threads()}
-            self.log.write(parameters=n, **facts, seed=seed, **versions)
+            print(f"Training {n:,} parameters: {device}, {precision}{many}{since}.", flush=True)
 
     # --- The step ---------------------------------------------------------------------------------------
 
