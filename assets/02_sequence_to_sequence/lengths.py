@@ -93,7 +93,7 @@ def share(flags):
 def measure(run):
     """Train one model and count."""
     torch.set_num_threads(1)
-    torch.set_default_dtype(torch.float64)  # before the model is made: its first weights are then float64's own
+    torch.set_default_dtype(torch.float64)  # before the model is made: then its first weights are, too
     kind, d_hidden, most, seed = run
     pairs, tests, source, target = task(most)
     torch.manual_seed(seed)
