@@ -42,7 +42,7 @@ def recurrent_loss(model, batch, smoothing):
     """The sum over the batch's real target tokens of the cross-entropy with label smoothing."""
     logits = model(batch.source, batch.target_in)  # (b, n, vocab)
     return F.cross_entropy(
-        logits.flatten(0, 1), batch.target_out.flatten(), ignore_index=PAD, label_smoothing=smoothing,
+        logits.flatten(0, 1).float(), batch.target_out.flatten(), ignore_index=PAD, label_smoothing=smoothing,
         reduction="sum",
     )  # fmt: skip
 

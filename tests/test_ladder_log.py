@@ -1,0 +1,72 @@
+"""Chapter 14's committed log belongs to the script beside it, and is whole; its examination can be marked."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from heed.data import TokenBatches
+from heed.text import BOS, EOS
+
+FOLDER = Path(__file__).parents[1] / "assets" / "14_a_real_translator"
+RUNGS = ["encoder–decoder", "with attention", "Transformer", "+ averaging", "+ beam"]
+
+
+@pytest.fixture(scope="module")
+def script():
+    spec = importlib.util.spec_from_file_location("ladder", FOLDER / "ladder.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def log():
+    return json.loads((FOLDER / "ladder.json").read_text(encoding="utf-8"))
+
+
+def test_every_seed_has_every_rung_with_its_interval(log):
+    assert {"task", "budget", "versions", "threads", "recurrent", "transformer"} <= log.keys()
+    assert len({run["seed"] for run in log["runs"]}) == len(log["runs"]) >= 1
+    for run in log["runs"]:
+        assert [rung["name"] for rung in run["rungs"]] == RUNGS
+        for rung in run["rungs"]:
+            low, high = rung["interval"]
+            assert low < rung["bleu"] < high < low + 6
+            assert sum(n for _, _, n, _ in rung["by_length"]) == 1000
+        for below, rung in zip(run["rungs"], run["rungs"][1:], strict=False):
+            assert rung["step"]["bleu"] == pytest.approx(rung["bleu"] - below["bleu"], abs=0.011)
+
+
+def test_all_models_had_the_settings_of_the_script(script, log):
+    sizes = {name: sizes for name, (_, sizes) in script.RECURRENT.items()}
+    assert log["recurrent"] == {**sizes, "adamw rate": script.RATE}
+    for run in log["runs"]:
+        assert [(low, high) for low, high, _, _ in run["rungs"][0]["by_length"]] == [*script.LENGTHS]
+
+
+@pytest.mark.parametrize("name", RUNGS[:2])
+def test_the_recurrent_loss_by_hand(script, name):
+    kind, _ = script.RECURRENT[name]
+    torch.manual_seed(0)
+    model = kind(13, 13, d_embed=3, d_hidden=5)
+    pairs = [([5, 6, 7], [BOS, 8, 9, EOS]), ([5], [BOS, 10, EOS])]
+    batch = TokenBatches(pairs, 20).batch([0, 1])
+    log_p = model(batch.source, batch.target_in).log_softmax(-1)
+    said = [(0, 0, 8), (0, 1, 9), (0, 2, EOS), (1, 0, 10), (1, 1, EOS)]
+    true = -sum(0.9 * log_p[i, t, y] + 0.1 * log_p[i, t].mean() for i, t, y in said)
+    torch.testing.assert_close(script.recurrent_loss(model, batch, 0.1), true)
+
+
+def test_long_and_short_sentences_are_all_counted(script):
+    lows, highs = zip(*script.LENGTHS, strict=True)
+    assert lows[0] == 1 and [high + 1 for high in highs[:-1]] == [*lows[1:]]
+
+
+def test_the_examination_has_its_groups_and_every_sentence_something_to_find():
+    exam = json.loads((FOLDER / "exam.json").read_text(encoding="utf-8"))
+    assert [*exam] == ["everyday", "numbers", "names", "negation", "unknown words", "long sentences"]
+    for source, wanted in sum(exam.values(), []):
+        assert source.endswith(".") and wanted and all(word for either in wanted for word in either.split("|"))
