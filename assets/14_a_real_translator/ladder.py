@@ -75,10 +75,10 @@ def train(name, translator, folder, pairs, valid):
     return model
 
 
-def last_line(folder):
-    """How far a training came: the last line of its log that counts tokens."""
+def last_line(folder, key):
+    """The last line of a training's log that has this key."""
     lines = (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
-    return next(line for line in map(json.loads, reversed(lines)) if "tokens_per_second" in line)
+    return next(line for line in map(json.loads, reversed(lines)) if key in line)
 
 
 class Ladder:
@@ -92,7 +92,7 @@ class Ladder:
         self.valid = self.encoded("valid", math.inf)
         self.sources, self.references = zip(*recipe.sentences(self.recipe, "test"), strict=True)
         self.lengths = [len(source.split()) for source in self.sources]
-        self.rungs, self.below = [], None
+        self.rungs, self.written = [], {}
 
     def encoded(self, split, longest):
         return recipe.encoded(recipe.sentences(self.recipe, split), self.subwords, longest)
@@ -110,20 +110,24 @@ class Ladder:
         model, where = self.translator.model, self.folder
         self.rung("Transformer", model, where, "best.pt", greedy, "greedy")
         self.rung("+ averaging", model, where, "average.pt", greedy, "mean of snapshots, greedy")
-        self.rung("+ beam", model, where, "average.pt", beam, "mean of snapshots, beam of 4")
+        better, file = "Transformer", "best.pt"
+        if last_line(where, "used")["used"] == "average":  # as the validation set has decided
+            better, file = "+ averaging", "average.pt"
+        self.rung("+ beam", model, where, file, beam, f"the weights of {better}, beam of 4", better)
         widths = {
             n: round(bleu(self.translate(model, partial(beam, width=n)), self.references).value, 2)
             for n in (1, 2, 4, 8)
         }
-        signature = bleu(self.below, self.references).signature
+        signature = bleu(self.written["+ beam"], self.references).signature
         return {"seed": self.seed, "signature": signature, "rungs": self.rungs, "beam widths": widths}
 
-    def rung(self, name, model, where, file, search, how):
-        """Measure the weights in one file."""
+    def rung(self, name, model, where, file, search, how, below=None):
+        """Measure the weights in one file, and what they are better than the rung below."""
+        below = below or next(reversed(self.written), None)
         model.load_state_dict(checkpoint.load(where / file)["model"])
-        written, line = self.translate(model, search), last_line(where)
+        written, line = self.translate(model, search), last_line(where, "tokens_per_second")
         score, characters = bleu(written, self.references), chrf(written, self.references)
-        step = paired(written, self.below, self.references) if self.below else None
+        step = paired(written, self.written[below], self.references) if below else None
         n_tokens = sum(len(target) - 1 for _, target in self.pairs)
         self.rungs.append({
             "name": name,
@@ -137,12 +141,13 @@ class Ladder:
             "chrf": round(characters.value, 2),
             "by_length": self.by_length(written),
             "step": step and {
+                "above": below,
                 "bleu": round(step.difference, 2),
                 "interval": [round(step.low, 2), round(step.high, 2)],
                 "p": round(step.p, 4),
             },
         })
-        self.below = written
+        self.written[name] = written
         print(f"seed {self.seed}, {name}: {score.value:.2f}", flush=True)
 
     def by_length(self, written):
