@@ -214,7 +214,7 @@ def upto_end(ids):
     return ids[: ids.index(EOS)] if EOS in ids else ids
 
 
-def beam(model, source, width=4, penalty=0.6, n_max=None):
+def beam(model, source, width=4, penalty=1.0, n_max=None):
     """Follow the `width` likeliest beginnings at once, and answer with the best sentence that has ended.
 
         score(Y) = log P(Y | X) / lp(Y),   lp(Y) = ((5 + |Y|) / 6)^α   (Wu et al. 2016, eq. 14)
