@@ -4,6 +4,7 @@
 same everywhere (tokens, the clock, a signal) are agreed on by all before a step begins.
 """
 
+import atexit
 import os
 from contextlib import contextmanager
 from datetime import timedelta
@@ -25,13 +26,13 @@ class Team:
         self.count = int(os.environ.get("WORLD_SIZE", 1))
         self.rank = int(os.environ.get("RANK", 0)) if self.count > 1 else 0
         self.device = choose_device(device)
-        self.started = self.count > 1 and not dist.is_initialized()
         if self.count > 1 and self.device.type == "cuda":
             self.device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
             torch.cuda.set_device(self.device)
-        if self.started:
+        if self.count > 1 and not dist.is_initialized():
             backend = "cpu:gloo,cuda:nccl" if self.device.type == "cuda" else "gloo"
             dist.init_process_group(backend, timeout=patience)
+            atexit.register(dist.destroy_process_group)  # not sooner: they can meet at this address only once
 
     @property
     def first(self):
@@ -84,25 +85,17 @@ class Team:
 
     @contextmanager
     def together(self, folder):
-        """While it is open, the loss of another process is said in words; at the end the processes part."""
+        """While it is open, the loss of another process is said in words."""
         try:
             yield
         except RuntimeError as error:
             if self.count > 1 and lost(error):
+                atexit.unregister(dist.destroy_process_group)  # it would wait for the lost one
                 raise ProcessLost(
                     f"Process {self.rank} of {self.count}: another process has ended, so all end. "
                     f"{folder / 'checkpoint.pt'} is whole: the same command goes on from there."
                 ) from error
             raise
-        except KeyboardInterrupt:
-            self.part()
-            raise
-        self.part()
-
-    def part(self):
-        """Leave the others, if they have met for this training."""
-        if self.started:
-            dist.destroy_process_group()
 
 
 def lost(error):
