@@ -2,7 +2,7 @@
 # Any make since 3.81 and any POSIX shell will do. Paths are relative: the folder may have a space in its name.
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test train book chapters clean
+.PHONY: help lab test train bench book chapters clean
 
 # What a reader has set for other work stays out of the environment made here.
 unexport PYTHONHOME PYTHONPATH JUPYTER_PATH
@@ -34,6 +34,12 @@ train: .venv/ready ## train a translator for ten minutes and measure it; its sen
 	@echo "Training a translator from German to English for ten minutes; Ctrl+C saves it, the same command goes on."
 	@$(python) -m heed train recipes/multi30k-10min.toml
 	@$(python) -m heed evaluate runs/multi30k-10min
+
+bench: .venv/ready ## measure speed and memory beside others, for some minutes; the sentences as for train
+	@echo "Measuring; a machine without other work gives the clearest numbers."
+	@$(python) -c "import transformers" 2>/dev/null || $(python) -m pip install --quiet -c requirements.lock -e '.[bench]' \
+		|| echo "Without network Hugging Face's transformers is not installed, and not measured."
+	@$(python) -m bench $(OPTIONS)
 
 book: .venv/ready ## build the HTML edition in book/_build/html
 	@echo "Building the HTML edition."

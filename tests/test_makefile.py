@@ -79,7 +79,7 @@ def test_make_alone_lists_every_target(folder):
     assert re.findall(r"^make (\w+)\t\w", printed, re.MULTILINE) == targets
     for target in targets:
         assert folder.make("-n", target)[0] == 0
-    assert {"lab", "test", "train", "book", "chapters"} <= set(targets)
+    assert {"lab", "test", "train", "bench", "book", "chapters"} <= set(targets)
 
 
 def test_the_first_call_sets_up_and_the_second_does_only_what_is_left(folder):
@@ -88,6 +88,7 @@ def test_the_first_call_sets_up_and_the_second_does_only_what_is_left(folder):
     assert folder.make("book")[2] == ["book/build.py"]
     ten_minutes = ["train recipes/multi30k-10min.toml", "evaluate runs/multi30k-10min"]
     assert folder.make("train")[2] == [f"-m heed {command}" for command in ten_minutes]
+    assert folder.make("bench", "OPTIONS=memory")[2] == ["-c import transformers", "-m bench memory"]
     verbs = ("mirror", "map", "run", "cover")
     assert folder.make("chapters")[2] == [f"book/chapters.py {verb}" for verb in verbs]
     (lab,) = folder.make("lab", "OPTIONS=--no-browser")[2]

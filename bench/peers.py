@@ -1,0 +1,83 @@
+"""The same Transformer as others build it: torch's own `nn.Transformer`, and Marian of Hugging Face."""
+
+import importlib.util
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from heed.position import PositionalEncoding
+from heed.text import BOS, EOS, PAD
+
+
+def has_transformers():
+    """Whether Hugging Face's library is installed."""
+    return importlib.util.find_spec("transformers") is not None
+
+
+class TorchTransformer(nn.Module):
+    """`nn.Transformer` between one table of embeddings and the same table as generator.
+
+    Its masks mean the opposite of ours: True where a query may not look.
+    """
+
+    def __init__(self, vocab, n_layers, d_model, d_ff, n_heads, dropout):
+        super().__init__()
+        self.table = nn.Embedding(vocab, d_model, padding_idx=PAD)
+        nn.init.normal_(self.table.weight, std=d_model**-0.5)
+        self.position = PositionalEncoding(d_model, dropout)
+        self.body = nn.Transformer(d_model, n_heads, n_layers, n_layers, d_ff, dropout, batch_first=True)
+        self.generator = nn.Linear(d_model, vocab)
+        self.generator.weight = self.table.weight
+
+    def embed(self, ids):
+        return self.position(self.table(ids) * math.sqrt(self.table.embedding_dim))
+
+    def forward(self, source, target_in):
+        """source: (b, n_source). target_in: (b, n). Returns (b, n, vocab)."""
+        n, padding = target_in.shape[1], source == PAD
+        future = torch.ones(n, n, dtype=torch.bool).triu(1)
+        x = self.body(
+            self.embed(source),
+            self.embed(target_in),
+            tgt_mask=future,
+            tgt_is_causal=True,
+            src_key_padding_mask=padding,
+            tgt_key_padding_mask=target_in == PAD,
+            memory_key_padding_mask=padding,
+        )
+        return self.generator(x)
+
+    def loss(self, batch):
+        """Smoothed cross-entropy, the mean over real target tokens."""
+        logits, target = self(batch.source, batch.target_in), batch.target_out
+        return F.cross_entropy(logits.flatten(0, 1), target.flatten(), ignore_index=PAD, label_smoothing=0.1)
+
+
+def marian(vocab, n_layers, d_model, d_ff, n_heads, dropout):
+    """Hugging Face's Marian, of this size, untrained. Its attention's weights have no dropout, as ever there.
+
+    Of its two computations of attention it gets the one that was faster here, in training and in decoding.
+    """
+    from transformers import MarianConfig, MarianMTModel
+
+    size = {
+        f"{side}_{part}": number
+        for side in ("encoder", "decoder")
+        for part, number in (("layers", n_layers), ("ffn_dim", d_ff), ("attention_heads", n_heads))
+    }
+    special = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS, "decoder_start_token_id": BOS}
+    config = MarianConfig(
+        vocab_size=vocab, d_model=d_model, dropout=dropout, activation_function="relu", scale_embedding=True,
+        max_position_embeddings=512, forced_eos_token_id=None, attn_implementation="sdpa", **size, **special,
+    )  # fmt: skip
+    return MarianMTModel(config)
+
+
+def marian_loss(model, batch):
+    """Cross-entropy as the model itself computes it, the mean over real target tokens."""
+    labels = batch.target_out.masked_fill(batch.target_out == PAD, -100)
+    mask = (batch.source != PAD).long()
+    given = {"decoder_input_ids": batch.target_in, "labels": labels, "use_cache": False}
+    return model(input_ids=batch.source, attention_mask=mask, **given).loss
