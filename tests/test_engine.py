@@ -172,9 +172,10 @@ def breaking_off_at(step):
     return validate
 
 
-@pytest.mark.parametrize("optimiser", ["muon", "adamw"])
-def test_a_resumed_run_equals_the_run_left_alone_to_the_last_bit(tmp_path, optimiser):
-    options = {"updates": 23, "every": 4, "log_every": 3, "keep": 3, "optimiser": optimiser}
+@pytest.mark.parametrize("optimiser, precision", [("muon", "bf16"), ("adamw", "fp32")])
+def test_a_resumed_run_equals_the_run_left_alone_to_the_last_bit(tmp_path, optimiser, precision):
+    options = {"updates": 23, "every": 4, "log_every": 3, "keep": 3}
+    options |= {"optimiser": optimiser, "precision": precision}
     alone, result = tiny.run(tmp_path / "alone", validate=tiny.mean_loss, **options)
     for n in (1, 2, 3):
         with pytest.raises(Broken):

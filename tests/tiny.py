@@ -42,9 +42,9 @@ class Tiny(nn.Module):
         x = self.table(ids)
         if self.training:
             self.calls += 1
-            self.scale.lerp_(1 + x.detach().abs().mean((0, 1)), 0.1)
+            self.scale.lerp_(1 + x.detach().abs().mean((0, 1)).to(self.scale), 0.1)
         for layer in self.layers:
-            x = x + self.dropout(torch.tanh(layer(x / self.scale)))
+            x = x + self.dropout(torch.tanh(layer(x / self.scale.to(x))))
         return self.generator(x)
 
 
@@ -147,7 +147,7 @@ def as_rank(rank, count, port, target, arguments, options):
     target(*arguments, **options)
 
 
-def begin(count, target, *arguments, timeout=200, **options):
+def begin(count, target, *arguments, timeout=400, **options):
     """Start this function in so many processes that know one another. Returns them, and how to wait for them.
 
     The second is a context: at its end the processes have ended, all without an error, or it fails.
