@@ -17,9 +17,6 @@ TAUGHT = (
     *("loss", "schedule", "train", "decode", "evaluate"),
 )
 LATER = {
-    "text.WORDS": 14,
-    "text.MARKS": 14,
-    "text.Subwords": 14,
     "attention.attention": 4,
     "attention.scaled_scores": 4,
     "attention.causal_mask": 7,

@@ -21,7 +21,7 @@ LONGEST = 40  # lines of a code cell
 USUAL = 6  # half of a chapter's code cells are not longer
 FIGURES = 6
 EXERCISES = 8
-LIBRARIES = {"heed", "torch", "numpy", "matplotlib", "seaborn", "babel", "num2words", "IPython"}
+LIBRARIES = {"heed", "torch", "numpy", "matplotlib", "seaborn", "babel", "num2words", "tokenizers", "IPython"}
 MACHINE = re.compile(
     r"(?<![\w.])/(?:home|Users|root|tmp|var|mnt|content|work|opt|usr)/\w+|\b[A-Z]:\\+(?:Users|Program)"
     r"|site-packages|ipykernel_\d|<ipython-input|\bat 0x[0-9a-fA-F]{6,}"

@@ -70,6 +70,6 @@ def test_long_and_short_sentences_are_all_counted(script):
 
 def test_the_examination_has_its_groups_and_every_sentence_something_to_find():
     exam = json.loads((FOLDER / "exam.json").read_text(encoding="utf-8"))
-    assert [*exam] == ["everyday", "numbers", "names", "negation", "unknown words", "long sentences"]
+    assert [*exam] == ["everyday", "numbers", "names", "negation", "rare words", "long sentences"]
     for source, wanted in itertools.chain(*exam.values()):
         assert source.endswith(".") and wanted and all(map(all, (words.split("|") for words in wanted)))

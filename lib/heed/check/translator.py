@@ -1,0 +1,156 @@
+"""Checks of chapter 14, a real translator."""
+
+from itertools import pairwise
+
+import torch
+
+from heed.check import exercise, expect, expect_close
+
+MERGES = [("u", "n"), ("un", "d"), ("h", "und"), ("r", "o"), ("hund", "e"), ("o", "t")]
+MERGES += [("n", "n"), ("b", "u")]
+
+
+def merge_all(word, merges):
+    """Make each merge in turn, wherever its pair stands, from left to right."""
+    tokens = list(word)
+    for left, right in merges:
+        i = 0
+        while i < len(tokens) - 1:
+            if (tokens[i], tokens[i + 1]) == (left, right):
+                tokens[i : i + 2] = [left + right]
+            i += 1
+    return tokens
+
+
+def merge_once(word, merges):
+    """The same, but a pair is merged only where it stands first."""
+    tokens = list(word)
+    for pair in merges:
+        found = [i for i, two in enumerate(pairwise(tokens)) if two == pair]
+        for i in found[:1]:
+            tokens[i : i + 2] = ["".join(pair)]
+    return tokens
+
+
+def longest_first(word, merges):
+    """The longest known token at each place, whatever was merged when."""
+    known, tokens = {*word, *("".join(pair) for pair in merges)}, []
+    while word:
+        n = max(n for n in range(1, len(word) + 1) if word[:n] in known)
+        tokens, word = [*tokens, word[:n]], word[n:]
+    return tokens
+
+
+@exercise
+def split_word(yours):
+    """every word is cut by the merges, in the order in which they were learned"""
+    for word in ("hunde", "rot", "bund", "unrund", "rotunde", "", "unnot", "annnn"):
+        merges = list(MERGES)
+        answer = yours(word, merges)
+        expect(merges == MERGES, "The list of merges has changed. It belongs to the caller: leave it whole.")
+        expect(isinstance(answer, list | tuple), f"A list of tokens is wanted, and {answer!r} is none.")
+        answer, right = list(answer), merge_all(word, MERGES)
+        expect(
+            "".join(map(str, answer)) == word,
+            f"Side by side the tokens of {word!r} must be the word again, and they are {answer}.",
+        )
+        for wrong, sentence in (
+            (list(word), "nothing was merged"),
+            (merge_once(word, MERGES), "a merge is made wherever its pair stands, not only the first time"),
+            (longest_first(word, MERGES), "the order of the merges decides, and not which token is longest"),
+            (merge_all(word, MERGES[::-1]), "make the merges in the order in which they were learned"),
+        ):
+            expect(answer != wrong or wrong == right, f"{word!r} became {answer}: {sentence}.")
+        expect(answer == right, f"{word!r} became {answer}; it should be {right}.")
+
+
+@exercise
+def best_pair(yours):
+    """the most frequent pair, counted with the words' frequencies, the alphabet deciding between equals"""
+    once = {tuple("hund"): 1, tuple("und"): 1, tuple("bunt"): 1}
+    expect(yours(once) == ("u", "n"), f"In hund, und, bunt the pair is ('u', 'n'), and not {yours(once)!r}.")
+    rare = {tuple("ab"): 1, tuple("abc"): 1, tuple("xy"): 5}
+    expect(
+        yours(rare) != ("a", "b"),
+        "A word that occurs five times counts five times: (x, y) is more frequent than (a, b).",
+    )
+    expect(yours(rare) == ("x", "y"), f"With xy five times the pair is ('x', 'y'), and not {yours(rare)!r}.")
+    twice = {("l", "a", "l", "a"): 2, ("x", "y"): 3}
+    expect(
+        yours(twice) != ("x", "y"),
+        "In l·a·l·a the pair (l, a) stands twice, so with two such words it counts four.",
+    )
+    expect(yours(twice) == ("l", "a"), f"For lala the pair is ('l', 'a'), and not {yours(twice)!r}.")
+    equal = {("z", "a"): 2, ("b", "y"): 2, ("b", "x"): 2}
+    expect(
+        yours(equal) not in (("z", "a"), ("b", "y")),
+        "Three pairs occur twice here. The one that stands first in the alphabet is wanted: ('b', 'x').",
+    )
+    expect(yours(equal) == ("b", "x"), f"Among equals ('b', 'x') is the first, and not {yours(equal)!r}.")
+    merged = {("un", "d"): 3, ("b", "un"): 2}
+    expect(yours(merged) == ("un", "d"), "Tokens may have several letters: for un·d the pair is ('un', 'd').")
+
+
+@exercise
+def mean_state(yours):
+    """each entry is the mean of the states' entries, and a counter is the last one's"""
+
+    def state(i):
+        torch.manual_seed(i)
+        return {"W": torch.randn(3, 2).double(), "b": torch.randn(2).double(), "steps": torch.tensor(10 * i)}
+
+    states, before = [state(i) for i in (1, 2, 4)], [state(i) for i in (1, 2, 4)]
+    answer = yours(states)
+    unchanged = all(torch.equal(s[name], t[name]) for s, t in zip(states, before, strict=True) for name in s)
+    expect(unchanged, "A given state has changed: it belongs to somebody else. Work on new tensors.")
+    expect(isinstance(answer, dict), "A dictionary is wanted, from the entries' names to their means.")
+    missing = sorted(states[0].keys() - answer.keys())
+    expect(not missing, f"The entry {missing and missing[0]!r} is missing.")
+    for name in ("W", "b"):
+        three = [s[name] for s in before]
+        expect_close(
+            answer[name],
+            sum(three) / 3,
+            f"the mean of {name!r}",
+            typical={
+                "This is the sum: divide by the number of states.": sum(three),
+                "This is the last state. The mean of all three is wanted.": three[-1],
+                "Only two states went into it: do not forget the first one.": (three[1] + three[2]) / 2,
+                "Each state was averaged with what was there before, so the last counts half: sum up first.":
+                    ((three[0] + three[1]) / 2 + three[2]) / 2,
+            },
+        )
+    steps = answer["steps"]
+    expect(
+        isinstance(steps, torch.Tensor) and not steps.is_floating_point() and steps == 40,
+        f"'steps' is a counter, whole numbers, and the last state's is 40; yours is {steps}.",
+    )
+
+
+@exercise
+def looks_back(yours):
+    """the mean distance at which a token of this head looks"""
+    weights = torch.randn(5, 5).double().softmax(-1)
+    places = torch.arange(5).double()
+    far = (places[:, None] - places).abs()
+    answer = torch.as_tensor(yours(weights), dtype=torch.float64)
+    expect_close(
+        answer,
+        (weights * far).sum() / 5,
+        "the mean distance",
+        typical={
+            "This is the sum over all rows; the mean over the n rows is wanted.": (weights * far).sum(),
+            "The mean runs over all n² cells. A row's weights sum to one: divide by the n rows only.":
+                (weights * far).mean(),
+            "Without |…| looking ahead and looking back cancel out.":
+                (weights * (places[:, None] - places)).sum() / 5,
+            "Without |…| looking ahead and looking back cancel out: take the absolute value.":
+                (weights * (places - places[:, None])).sum() / 5,
+            "This is the squared distance.": (weights * far**2).sum() / 5,
+            "The weights are not used: all places count the same here.": far.mean(),
+            "Only the place with the largest weight counts here; all count, each by its weight.":
+                (weights.argmax(-1) - torch.arange(5)).abs().double().mean(),
+        },
+    )
+    itself = torch.as_tensor(yours(torch.eye(3).double()), dtype=torch.float64)
+    expect_close(itself, torch.zeros(()).double(), "the distance of a head that looks at the token itself")
