@@ -61,9 +61,7 @@ def bound(yours):
     masks = [causal_mask(N), torch.ones(N, N, dtype=torch.bool), torch.eye(N, dtype=torch.bool)]
     goals, calls = [attention(x, x, x, mask) for mask in masks], []
     attention.register_forward_hook(lambda *ran: calls.append(1))
-    given = list(masks)
-    functions = yours(attention, given)
-    given.clear()
+    functions = yours(attention, list(masks))
     expect(not calls, "Attention has run already. Return functions; the mask is used when they are called.")
     expect(isinstance(functions, list | tuple), "Return a list of functions.")
     expect(len(functions) == 3, f"There are 3 masks, so there should be 3 functions, not {len(functions)}.")

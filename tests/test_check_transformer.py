@@ -1,0 +1,141 @@
+"""Sentences of chapter 11's checks that no wrong answer in its solutions asks for."""
+
+import functools
+
+import pytest
+import torch
+
+from heed import check
+from heed.attention import causal_mask, padding_mask
+from heed.text import BOS
+
+
+def told(capsys, checked, answer):
+    """What the check says to this answer."""
+    checked(answer)
+    return capsys.readouterr().out
+
+
+def decoded(model, memory, source_mask, written):
+    """The decoder's vectors, with the right masks."""
+    target_mask = padding_mask(written) & causal_mask(written.shape[1])
+    return model.decode(memory, source_mask, written, target_mask)
+
+
+@pytest.mark.parametrize(
+    ("last", "sentence"),
+    [
+        (lambda model, x: model.generator(x[:, -1]), "✓"),
+        (lambda model, x: model.generator(x), "scores of all positions"),
+        (lambda model, x: model.generator(x[:, 0]), "behind the first token"),
+        (lambda model, x: model.generator(x[:, -1]).exp(), "These are probabilities"),
+        (lambda model, x: x[:, -1], "the decoder's vectors"),
+    ],
+)
+def test_the_next_scores(capsys, last, sentence):
+    def answer(model, *given):
+        return last(model, decoded(model, *given))
+
+    assert sentence in told(capsys, check.next_scores, answer)
+
+
+def test_the_sources_mask_is_handed_on(capsys):
+    def answer(model, memory, source_mask, written):
+        return model.generator(decoded(model, memory, torch.ones_like(source_mask), written)[:, -1])
+
+    assert "source's padding is looked at" in told(capsys, check.next_scores, answer)
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (lambda attention, masks: [
+            functools.partial(lambda mask, x: attention(x, x, x, mask), mask) for mask in masks
+        ], "✓"),
+        (lambda attention, masks: [
+            lambda x, mask=mask: attention(x, x, x, mask) for mask in masks[::-1]
+        ], "opposite order"),
+        (lambda attention, masks: [attention(*3 * [torch.zeros(1, 5, 14).double()])], "has run already"),
+        (lambda attention, masks: masks, "cannot be called"),
+        (lambda attention, masks: [lambda x: x], "3 masks"),
+        (lambda attention, masks: [lambda x, i=i: attention(x, x, x, masks[i]) for i in range(3)], "✓"),
+    ],
+)
+def test_functions_with_masks_of_their_own(capsys, answer, sentence):
+    assert sentence in told(capsys, check.bound, answer)
+
+
+def post_norm(order=(0, 1, 2), source="memory", residual=True):
+    """The paper's layer, or one with a mistake."""
+
+    def answer(layer, x, memory, source_mask, target_mask):
+        k = memory if source == "memory" else x
+        functions = (
+            lambda x: layer.self_attention(x, x, x, target_mask),
+            lambda x: layer.source_attention(x, k, k, source_mask if source == "memory" else None),
+            layer.feed_forward,
+        )
+        for i in order:
+            x = layer.sublayer[i].norm(x * residual + functions[i](x))
+        return x
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (post_norm(), "✓"),
+        (post_norm(order=(1, 0, 2)), "comes before self-attention"),
+        (post_norm(order=(0, 1)), "feed-forward network is missing"),
+        (post_norm(order=(0, 2)), "Source attention is missing"),
+        (post_norm(source="x"), "the decoder answers"),
+        (post_norm(residual=False), "residual is missing"),
+    ],
+)
+def test_the_papers_decoder_layer(capsys, answer, sentence):
+    assert sentence in told(capsys, check.post_norm_decoder_layer, answer)
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (lambda x, W_1, b_1, W_2, b_2: (x @ W_1.T + b_1).clamp(min=0) @ W_2.T + b_2, "✓"),
+        (lambda x, W_1, b_1, W_2, b_2: (x @ W_1.T + b_1) @ W_2.T + b_2, "no bend"),
+        (lambda x, W_1, b_1, W_2, b_2: ((x @ W_1.T + b_1) @ W_2.T + b_2).relu(), "stands at the end"),
+        (lambda x, W_1, b_1, W_2, b_2: (x @ W_1.T + b_1).relu() @ W_2.T, "b_2 is missing"),
+        (lambda x, W_1, b_1, W_2, b_2: (x @ W_1.T).relu() @ W_2.T + b_2, "b_1 is missing"),
+        (lambda x, W_1, b_1, W_2, b_2: x + (x @ W_1.T + b_1).relu() @ W_2.T + b_2, "input is added"),
+    ],
+)
+def test_the_feed_forward_network(capsys, answer, sentence):
+    assert sentence in told(capsys, check.feed_forward, answer)
+
+
+def changed_at(places):
+    """A leak test that changes the tokens at these places only, and looks at all before them."""
+
+    def answer(model, source, target_in):
+        before = model(source, target_in)
+        for j in places(target_in.shape[1]):
+            changed = target_in.clone()
+            changed[:, j] = BOS
+            if not torch.allclose(model(source, changed)[:, :j], before[:, :j]):
+                return True
+        return False
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (changed_at(lambda n: range(1, n)), "✓"),
+        (changed_at(lambda n: [n - 1]), "✓"),
+        (changed_at(lambda n: [0]), "is let go"),
+        (lambda *given: not changed_at(lambda n: [n - 1])(*given), "interchanged"),
+        (lambda model, source, target_in: torch.tensor(True), "Return True or False"),
+    ],
+)
+def test_a_leak_is_found(capsys, answer, sentence):
+    assert sentence in told(capsys, check.leaks, answer)
