@@ -70,7 +70,10 @@ def masked_weights(answer):
     )
     mask[1] = False
     nowhere = yours(scores, mask)
-    expect(not nowhere.isnan().any(), "A row that may look nowhere gives nan: 0 was divided by 0.")
+    expect(
+        not nowhere.isnan().any(),
+        "A row that may look nowhere gives nan: somewhere it is 0/0, or −∞ − (−∞).",
+    )
     expect((nowhere[1] == 0).all(), "A query that may look nowhere should get zeros, and here it does not.")
     loud = yours(scores + torch.tensor([0.0, 0.0, 1000.0]), last & torch.tensor([[True], [False]]))
     expect(
@@ -185,7 +188,8 @@ def attention_share(yours):
         block.sum(-1).mean(),
         "the share",
         typical={
-            "This is the mean of the cells. A row that looks at nothing else counts as 1: sum over columns.":
+            "This is the mean of the cells. A row that looks only at these columns counts as 1: "
+            "sum over columns.":
                 block.mean(),
             "This is the sum of the whole block, and grows with the number of rows: take the mean over rows.":
                 block.sum(),
