@@ -6,7 +6,7 @@ from torch import nn
 from heed.alignment import AttentionSeq2Seq
 from heed.check import exercise, expect, expect_close, expect_shape
 from heed.data import pad_batch
-from heed.recurrent import RecurrentEncoder, Seq2Seq, free_run
+from heed.recurrent import RecurrentEncoder, Seq2Seq
 from heed.text import BOS, EOS, PAD
 
 BATCH = pad_batch([([5, 9, 6], [BOS, 4, 8, 5, 6, EOS]), ([7], [BOS, 9, EOS]), ([8, 4], [BOS, 6, 6, 7, EOS])])
@@ -24,38 +24,52 @@ def network(shape=Seq2Seq):
 
 
 @exercise
-def read_source(yours):
-    """the last state is the encoder's, for sentences with and without padding"""
+def read_sources(yours):
+    """the encoder's last state for every row, long, short or empty"""
     torch.manual_seed(3)
     encoder = RecurrentEncoder(vocab=11, d_embed=3, d_hidden=7).double()
+    ids = torch.tensor([[5, 9, 6, 4, 8], [7, 4, PAD, PAD, PAD], [PAD] * 5, [8, PAD, PAD, PAD, PAD]])
+    real = (ids != PAD)[..., None]  # (b, n, 1)
     with torch.no_grad():
-        for padding in (0, 3):
-            ids = torch.tensor([5, 9, 6, 4] + [PAD] * padding)
-            real = ids[:4]
-            states, _ = encoder.rnn(encoder.embed(ids[None]))
-            given = by_hand(yours, ids, encoder)
-            if isinstance(given, torch.Tensor):
-                every = given.shape in ((len(ids), 7), (len(real), 7))
-                expect(not every, "These are the states at all tokens; the decoder gets the last one alone.")
-            typical = {
-                "The sentence is read from right to left: token 0 comes first.":
-                    encoder(real.flip(0)[None])[0],
-                "This is the state after the first token. Hand it on from step to step.": states[0, 0],
-                "Each step begins at zero again. Hand the state on from step to step.":
-                    encoder(real[-1:][None])[0],
+        given = by_hand(yours, ids, encoder)
+        states, _ = encoder.rnn(encoder.embed(ids))  # (b, n, d_hidden)
+        every = isinstance(given, torch.Tensor) and given.dim() == 3
+        expect(not every, "These are the states at all tokens; the decoder gets the last one of each row.")
+        ones = encoder.rnn(encoder.embed(ids), torch.ones(1, 4, 7).double())[0]
+        alone = encoder.rnn(encoder.embed(ids.view(-1, 1)))[0].view(4, 5, 7)  # each token read from zero
+        expect_close(
+            given,
+            encoder(ids),
+            "the states",
+            typical={
+                "Padding was read as a token: the states of the short rows went on changing behind it.":
+                    states[:, -1],
+                "Padding sets the state to zero here. It must leave the state as it is.":
+                    states[:, -1] * real[:, -1],
+                "All states are zero. Does the empty row stop the others? Each row has its own end.":
+                    torch.zeros(4, 7).double(),
+                "Each step begins at zero again. Hand the states on from step to step.":
+                    last(alone, ids, torch.zeros(4, 7).double()),
                 "The first state is zero, and this one begins at ones.":
-                    encoder.rnn(encoder.embed(real[None]), torch.ones(1, 1, 7).double())[0][0, -1],
+                    last(ones, ids, torch.ones(4, 7).double()),
+                "A sentence is read from right to left: token 0 comes first.": backwards(encoder, ids),
                 "The two biases are interchanged: `gru_step` takes bias_ih_l0 before bias_hh_l0.":
-                    swapped_biases(encoder)(encoder.embed(real[None]))[0][0, -1],
-            }
-            if padding:
-                typical["Padding was read as a token: the state went on changing behind it."] = states[0, -1]
-                for n_read in range(1, padding):
-                    some = f"{n_read} of {padding} padding tokens were read: skip them all."
-                    typical[some] = states[0, 3 + n_read]
-            expect_close(given, encoder(ids[None])[0], "the state", typical=typical)
-        nothing = by_hand(yours, torch.tensor([PAD, PAD]), encoder)
-    expect_close(nothing, torch.zeros(7).double(), "the state of a sentence without tokens")
+                    last(swapped_biases(encoder)(encoder.embed(ids))[0], ids, torch.zeros(4, 7).double()),
+            },
+        )
+
+
+def last(states, ids, first):
+    """Each row's state at its last real token, and `first` where there is none."""
+    n = (ids != PAD).sum(dim=1)
+    chosen = states[torch.arange(len(ids)), (n - 1).clamp(min=0)]
+    return torch.where(n[:, None] > 0, chosen, first)
+
+
+def backwards(encoder, ids):
+    """The last states of a reader that begins at the right, each row's padding skipped."""
+    rows = [row[row != PAD].flip(0) for row in ids]
+    return encoder(nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD))
 
 
 def swapped_biases(encoder):
@@ -77,7 +91,7 @@ def by_hand(yours, ids, encoder):
     try:
         return yours(ids, encoder)
     except RuntimeError as error:
-        double = "torch.zeros(1, d_hidden, dtype=torch.float64)"
+        double = "torch.zeros(b, d_hidden, dtype=torch.float64)"
         expect("dtype" not in str(error), f"The weights are doubles and your state is not: {double}.")
         raise
     finally:
@@ -133,15 +147,17 @@ def log_probability(yours):
 
 
 @exercise
-def write_greedily(yours):
-    """the same ids as free_run, stopping at EOS or at n_max"""
-    sources = torch.tensor([[5, 9, 6], [7, 4, 10], [8, 8, 5], [4, 6, 9]])
+def finish(yours):
+    """what stood there already, and then what the network writes after it, up to EOS or n_max"""
+    sources = torch.tensor([[5, 9, 6], [7, 4, 10], [8, 8, 5], [4, 6, 9]])[:, None]
+    begins = ([], 9), ([5, 8, 4], 9), ([7], 9), ([4, 9], 3), ([], 2)
     for model in (network(), needs_memory(network(AttentionSeq2Seq))):
         with torch.no_grad():
-            for source in sources[:, None]:
-                for n_max in (9, 2):
-                    true = [i for i in free_run(model, source, n_max)[0].tolist() if i != PAD]
-                    judge(yours(model, source, n_max), true, n_max, model, source)
+            cases = [(model, source, begin, n_max) for source in sources for begin, n_max in begins]
+            given = [yours(model, source, list(begin), n_max) for model, source, begin, n_max in cases]
+            for answer, case in zip(given, cases, strict=True):
+                judge_form(answer, *case)
+            judge(given, cases)
 
 
 def needs_memory(model):
@@ -156,83 +172,120 @@ def needs_memory(model):
     return model
 
 
-def judge(given, true, n_max, model, source):
-    """Hold what was written against what should have been."""
+def judge_form(given, model, source, begin, n_max):
+    """What can be said about one answer without asking how it came about."""
     expect(isinstance(given, list | tuple), f"Return a list of ids; this is of type {type(given).__name__}.")
     expect(
         all(isinstance(i, int) for i in given),
         "The list holds tensors; ids are whole numbers: append `y.item()`.",
     )
-    given = list(given)
+    given, true = list(given), written(model, source, begin, n_max)
     if given == true:
         return
     expect(not given or given[0] != BOS, "BOS is read, and not written: leave it out of the list.")
-    expect(len(given) <= n_max, f"{len(given)} ids were written, and n_max is {n_max}.")
+    told = f"The beginning {begin} is part of the answer: put it in front of what the network writes."
+    expect(not begin or given != true[len(begin) :], told)
+    expect(
+        len(given) <= n_max,
+        f"There are {len(given)} ids, and n_max is {n_max}. The beginning counts among them.",
+    )
     past = EOS in given[:-1]
     expect(not past, "It goes on writing after EOS. EOS says that the sequence has ended: stop there.")
     expect(given != true[:-1], "The last token is missing. If it is EOS: that belongs into the list, too.")
-    expect(
-        given != same_start(model, source, n_max),
-        "Every step reads BOS. From the second on it must read the token that was written before.",
-    )
-    expect(
-        given != same_state(model, source, n_max),
-        "Every step begins at the encoder's state. Hand on the state that `step` returns.",
-    )
-    place = next((i for i, (a, b) in enumerate(zip(given, true, strict=False)) if a != b), len(given))
-    wanted = f"{true[place]}" if place < len(true) else "nothing"
-    expect(False, f"Token {place} should be {wanted}: {given} instead of {true}.")
 
 
-def same_start(model, source, n_max):
-    """What comes of reading BOS at every step."""
-    (state, memory), written = model.start(source), []
-    while len(written) < n_max and EOS not in written:
-        scores, state = model.step(torch.tensor([BOS]), state, memory)
-        written.append(scores.argmax().item())
-    return written
+def judge(given, cases):
+    """Hold all answers against those that are right, and against those of typical mistakes."""
+    given, begun = [list(answer) for answer in given], [i for i, case in enumerate(cases) if case[2]]
+    true = [written(*case) for case in cases]
+    for sentence, mistake in MISTAKES.items():
+        typical = [written(*cases[i], **mistake) for i in begun]
+        same = [given[i] for i in begun] == typical
+        expect(not same or given == true, sentence)
+    for (_, _, begin, _), answer, right in zip(cases, given, true, strict=True):
+        place = next((i for i, (a, b) in enumerate(zip(answer, right, strict=False)) if a != b), len(answer))
+        wanted = f"{right[place]}" if place < len(right) else "nothing"
+        wrong = f"Token {place} should be {wanted}: {answer} instead of {right}, the beginning being {begin}."
+        expect(answer == right, wrong)
 
 
-def same_state(model, source, n_max):
-    """What comes of beginning at the encoder's state at every step."""
-    (state, memory), written, y = model.start(source), [], torch.tensor([BOS])
-    while len(written) < n_max and EOS not in written:
-        y = model.step(y, state, memory)[0].argmax(dim=-1)
-        written.append(y.item())
-    return written
+def written(model, source, begin, n_max, read=lambda begin: [BOS, *begin], always=None, forgets=False):
+    """`begin`, and what is written after it; with a typical mistake, if one is asked for.
+
+    read: what is read before the first new token
+    always: what every step reads in the place of its token
+    forgets: every step begins at the encoder's state
+    """
+    (state, memory), ids, unread = model.start(source), list(begin), read(begin)
+    while len(ids) < n_max and EOS not in ids:
+        for y in unread:
+            scores, new = model.step(torch.tensor([y if always is None else always]), state, memory)
+            state = state if forgets else new
+        ids.append(scores.argmax().item())
+        unread = ids[-1:]
+    return ids
+
+
+MISTAKES = {
+    "The beginning stands in the answer, and the network has not read it: give it to `step`.":
+        {"read": lambda begin: [BOS]},
+    "BOS is missing: the network reads it first, as in training, and then the beginning.":
+        {"read": lambda begin: begin},
+    "The last token of the beginning is read twice.":
+        {"read": lambda begin: [BOS, *begin, begin[-1]]},
+    "The last token of the beginning is never read: the new tokens come after it.":
+        {"read": lambda begin: [BOS, *begin[:-1]]},
+    "Of the beginning only the last token is read; the state needs all of them.":
+        {"read": lambda begin: [BOS, begin[-1]]},
+    "Only the last token is read; the state needs BOS and all tokens of the beginning.":
+        {"read": lambda begin: begin[-1:]},
+    "Every step reads BOS. From the second on it must read the token that stands before.":
+        {"always": BOS},
+    "Every step begins at the encoder's state. Hand on the state that `step` returns.":
+        {"forgets": True},
+}  # fmt: skip
 
 
 @exercise
-def token_accuracy(yours):
-    """the share of right tokens, each real token counted once and padding not at all"""
-    out = torch.tensor([[4, 5, 6, EOS, PAD, PAD], [7, EOS, PAD, PAD, PAD, PAD], [4, 4, 5, 6, 7, EOS]])
-    said = torch.tensor([[4, 5, 9, EOS, 5, 5], [8, 9, PAD, PAD, PAD, PAD], [4, 4, 5, 6, 7, EOS]])
+def whole_targets(yours):
+    """the share of targets that come out whole alone, from one call with a teacher"""
+    out = torch.tensor([
+        [4, 5, 6, EOS, PAD, PAD], [7, EOS, PAD, PAD, PAD, PAD], [4, 4, 5, 6, 7, EOS],
+        [6, 4, EOS, PAD, PAD, PAD], [8, EOS, PAD, PAD, PAD, PAD], [5, EOS, PAD, PAD, PAD, PAD],
+    ])  # fmt: skip
+    said = torch.tensor([
+        [4, 5, 9, EOS, 5, 5], [7, EOS, 3, PAD, PAD, PAD], [4, 4, 5, 6, 7, EOS],
+        [6, 4, EOS, PAD, PAD, PAD], [8, 9, PAD, PAD, PAD, PAD], [5, EOS, PAD, PAD, PAD, PAD],
+    ])  # fmt: skip
     logits = torch.nn.functional.one_hot(said, 11).double() * 3 - 7
-    real = out != PAD
-    hits = said == out
+    real, hits = out != PAD, said == out
     given = yours(logits, out)
     given = given.detach() if isinstance(given, torch.Tensor) else torch.tensor(float(given))
-    expect_shape(given, (), "the accuracy")
-    rows = (hits & real).sum(1) / real.sum(1)
-    words = real & (out != EOS)
-    chances = logits.softmax(dim=-1).gather(2, out[..., None])[..., 0]
+    expect_shape(given, (), "the share")
+    whole = (hits | ~real).all(dim=1)
+    chances = logits.log_softmax(dim=-1).gather(2, out[..., None])[..., 0]
+    share = (hits & real).sum().double() / real.sum()
     expect_close(
         given.double(),
-        (hits & real).sum().double() / real.sum(),
-        "the accuracy",
+        whole.double().mean(),
+        "the share",
         typical={
-            "Padding counts as a token: select with target_out != PAD first.": hits.double().mean(),
-            "Padding is not among the right ones, but it is in the count by which you divide.":
-                (hits & real).double().mean(),
-            "This is the mean over the rows' means, in which a token of a short row counts for more.":
-                rows.double().mean(),
-            "This is the share of rows without a mistake; that is exact match, and this asks for tokens.":
-                (hits | ~real).all(1).double().mean(),
-            "These are the wrong tokens: 1 minus what is asked for.": 1 - hits[real].double().mean(),
-            "EOS is left out: it must be written like any other token.": hits[words].double().mean(),
-            "This is the mean probability of the true tokens; count where the likeliest one is true.":
-                chances[real].mean(),
-            "This is in percent; give a share between 0 and 1.": 100 * hits[real].double().mean(),
-            "This is how many are right; divide by how many there are.": (hits & real).sum().double(),
+            "Padding has to be right here, too. Nobody asks what is said there: let it count as right.":
+                hits.all(dim=1).double().mean(),
+            "Padding counts as a mistake: `right & real` is never True throughout a padded row.":
+                (hits & real).all(dim=1).double().mean(),
+            "This is the share of right tokens. A target comes out whole if none of its tokens is wrong.":
+                share,
+            "This is the mean over the rows' shares of right tokens; one wrong token spoils a row.":
+                ((hits & real).sum(1) / real.sum(1)).double().mean(),
+            "A power of the share of right tokens is a guess: it holds if mistakes fall independently. The "
+            "logits say more: which rows have none.": (share ** real.sum(1)).mean(),
+            "EOS is left out: a target that does not end where it should is not right.":
+                (hits | ~real | (out == EOS)).all(dim=1).double().mean(),
+            "This is the mean probability of the targets; count the rows whose likeliest tokens are right.":
+                (chances * real).sum(1).exp().mean(),
+            "These are the rows with a mistake: 1 minus what is asked for.": 1 - whole.double().mean(),
+            "This is how many are right; divide by how many there are.": whole.double().sum(),
+            "This is in percent; give a share between 0 and 1.": 100 * whole.double().mean(),
         },
     )  # fmt: skip
