@@ -29,7 +29,7 @@ class Size:
     vocab: int
     model: dict = field(default_factory=lambda: dict(MODEL))
     tokens: int = 2500
-    steps: int = 16
+    steps: int = 12
     rounds: int = 5
     width: int = 72
     written: int = 16
