@@ -112,10 +112,11 @@ def test_the_feed_forward_network(capsys, answer, sentence):
     assert sentence in told(capsys, check.feed_forward, answer)
 
 
-def changed_at(places):
+def changed_at(places, dropout=False):
     """A leak test that changes the tokens at these places only, and looks at all before them."""
 
     def answer(model, source, target_in):
+        model.train(dropout)
         before = model(source, target_in)
         for j in places(target_in.shape[1]):
             changed = target_in.clone()
@@ -133,6 +134,7 @@ def changed_at(places):
         (changed_at(lambda n: range(1, n)), "✓"),
         (changed_at(lambda n: [n - 1]), "✓"),
         (changed_at(lambda n: [0]), "is let go"),
+        (changed_at(lambda n: range(1, n), dropout=True), "dropout alone"),
         (lambda *given: not changed_at(lambda n: [n - 1])(*given), "interchanged"),
         (lambda model, source, target_in: torch.tensor(True), "Return True or False"),
     ],

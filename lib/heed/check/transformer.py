@@ -12,15 +12,15 @@ from heed.transformer import EncoderDecoder, make_model
 N_SOURCE, N, D_MODEL, D_FF, H, VOCAB = 3, 5, 14, 11, 7, 13
 
 
-def small(kind=EncoderDecoder):
-    """A small model without dropout, in double precision."""
-    m = make_model(VOCAB, VOCAB, 2, D_MODEL, D_FF, H, 0.0).double()
+def small(kind=EncoderDecoder, dropout=0.0):
+    """A small model in double precision, without dropout unless it is asked for."""
+    m = make_model(VOCAB, VOCAB, 2, D_MODEL, D_FF, H, dropout).double()
     return kind(m.encoder, m.decoder, m.source_embed, m.target_embed, m.generator)
 
 
 @exercise
 def next_scores(yours):
-    """the last position alone goes through the generator, and both masks are in place"""
+    """the last position alone goes through the generator, and its past alone is seen"""
     model, source = small(), torch.tensor([[4, 5, 6], [7, 8, PAD]])
     written = torch.tensor([[BOS, 9, 10, 4, 5], [BOS, 11, 12, 6, 7]])
     mask, causal = padding_mask(source), causal_mask(N)
@@ -201,3 +201,7 @@ def leaks(yours):
     expect(not right, "True and False are interchanged: True should mean that there is a leak.")
     expect(all_ahead, "A model without a causal mask is let go.")
     expect(one_ahead, "A model that sees one token ahead is let go: change each token, not one alone.")
+    expect(
+        not yours(small(Seeing, dropout=0.5), source, target_in),
+        "A right model in training mode is accused: dropout alone makes two runs differ. Call model.eval().",
+    )
