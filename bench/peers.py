@@ -58,7 +58,7 @@ class TorchTransformer(nn.Module):
 def marian(vocab, n_layers, d_model, d_ff, n_heads, dropout):
     """Hugging Face's Marian, of this size, untrained. Its attention's weights have no dropout, as ever there.
 
-    Of its two computations of attention it gets the one that was faster here, in training and in decoding.
+    Its computation of attention is the library's own default.
     """
     from transformers import MarianConfig, MarianMTModel
 
