@@ -1,6 +1,5 @@
 """The committed log behind section 2.6 belongs to the script beside it, and is whole."""
 
-import importlib.util
 import json
 from pathlib import Path
 
@@ -8,14 +7,7 @@ import pytest
 import torch
 
 FOLDER = Path(__file__).parents[1] / "assets" / "02_sequence_to_sequence"
-
-
-@pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("dates_script", FOLDER / "dates.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+SCRIPT = FOLDER / "dates.py"
 
 
 def test_the_log_has_three_seeds_and_the_settings_of_the_script(script):

@@ -1,6 +1,5 @@
 """Chapter 14's committed log belongs to the script beside it, and is whole; its examination can be marked."""
 
-import importlib.util
 import itertools
 import json
 from pathlib import Path
@@ -12,15 +11,8 @@ from heed.data import TokenBatches
 from heed.text import BOS, EOS
 
 FOLDER = Path(__file__).parents[1] / "assets" / "14_a_real_translator"
+SCRIPT = FOLDER / "ladder.py"
 RUNGS = ["encoder–decoder", "with attention", "Transformer", "+ averaging", "+ beam"]
-
-
-@pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("ladder", FOLDER / "ladder.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")

@@ -94,20 +94,17 @@ def test_embeddings_are_scaled_and_padding_is_zero():
         embed(torch.tensor([[4, VOCAB]]))
 
 
+def like(connection):
+    """torch's words for a layer like ours."""
+    return {"batch_first": True, "norm_first": connection is SublayerConnection, "dtype": torch.float64}
+
+
 @pytest.mark.parametrize("connection", CONNECTIONS)
 def test_an_encoder_layer_equals_torchs(connection):
     torch.manual_seed(0)
     attention, ff = MultiHeadAttention(D_MODEL, H), PositionwiseFeedForward(D_MODEL, D_FF, 0.0)
     ours = EncoderLayer(D_MODEL, attention, ff, 0.0, connection).double()
-    theirs = nn.TransformerEncoderLayer(
-        D_MODEL,
-        H,
-        D_FF,
-        0.0,
-        batch_first=True,
-        norm_first=connection is SublayerConnection,
-        dtype=torch.float64,
-    )
+    theirs = nn.TransformerEncoderLayer(D_MODEL, H, D_FF, 0.0, **like(connection))
     copied(theirs.self_attn, attention)
     theirs.linear1.load_state_dict(ff.W_1.state_dict())
     theirs.linear2.load_state_dict(ff.W_2.state_dict())
@@ -122,15 +119,7 @@ def test_a_decoder_layer_equals_torchs(connection):
     attention, source = MultiHeadAttention(D_MODEL, H), MultiHeadAttention(D_MODEL, H)
     ff = PositionwiseFeedForward(D_MODEL, D_FF, 0.0)
     ours = DecoderLayer(D_MODEL, attention, source, ff, 0.0, connection).double()
-    theirs = nn.TransformerDecoderLayer(
-        D_MODEL,
-        H,
-        D_FF,
-        0.0,
-        batch_first=True,
-        norm_first=connection is SublayerConnection,
-        dtype=torch.float64,
-    )
+    theirs = nn.TransformerDecoderLayer(D_MODEL, H, D_FF, 0.0, **like(connection))
     copied(theirs.self_attn, attention)
     copied(theirs.multihead_attn, source)
     theirs.linear1.load_state_dict(ff.W_1.state_dict())

@@ -1,6 +1,5 @@
 """The committed log behind chapters 02 and 03 belongs to the script beside it, and is whole."""
 
-import importlib.util
 import json
 from pathlib import Path
 
@@ -9,14 +8,7 @@ import pytest
 from heed.data import numbers
 
 FOLDER = Path(__file__).parents[1] / "assets" / "02_sequence_to_sequence"
-
-
-@pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("lengths", FOLDER / "lengths.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+SCRIPT = FOLDER / "lengths.py"
 
 
 @pytest.fixture(scope="module")

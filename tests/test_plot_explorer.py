@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from html import unescape
 from html.parser import HTMLParser
 
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_html import PROGRAMS, Browser
 
 from heed import plot
 from heed.plot.explorer import DIGITS, SCRIPT, STYLE
@@ -167,16 +165,6 @@ def test_numbers_are_legible_on_every_colour_by_day_and_by_night():
 
 
 # --- What a browser shows ---------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
-    if program is None:
-        pytest.skip("no Chromium or Chrome on the PATH: nobody looks at the explorer")
-    browser = Browser(program, tmp_path_factory.mktemp("profile"))
-    yield browser
-    browser.close()
 
 
 STATE = """[...document.querySelectorAll(".heed-explorer")].map(root => ({

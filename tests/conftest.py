@@ -1,0 +1,28 @@
+"""What several files of tests start from: a browser, and the script of an assets folder."""
+
+import importlib.util
+import shutil
+
+import pytest
+from chromium import PROGRAMS, Browser
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    """The browser, for as long as one file's tests run."""
+    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    if program is None:
+        pytest.skip("no Chromium or Chrome on the PATH: nobody looks at the pages")
+    browser = Browser(program, tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()
+
+
+@pytest.fixture(scope="module")
+def script(request):
+    """The module in the file that the tests name as SCRIPT."""
+    path = request.module.SCRIPT
+    spec = importlib.util.spec_from_file_location(f"{path.stem}_script", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
