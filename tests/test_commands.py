@@ -223,6 +223,26 @@ def test_the_first_hundred_steps_of_the_papers_recipe_on_a_generated_corpus(tmp_
     assert last < first
 
 
+@pytest.mark.skipif(os.name != "posix", reason="gloo's processes find one another by sockets of this system")
+def test_torchrun_trains_with_two_processes_by_the_same_command(trained, tmp_path):
+    short = ["--set", "training.updates=21", "--set", "training.optimiser=adamw", "--device", "cpu"]
+    train = ["train", str(trained / "tiny.toml"), *short, "--to"]
+    assert main([*train, str(tmp_path / "one")]) == 0
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    done = subprocess.run(
+        [*torchrun, "-m", "heed", *train, str(tmp_path / "two")],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "2 processes" in done.stdout and done.stdout.count("python -m heed translate") == 1
+    one, two = ([line for line in log_of(tmp_path / name) if "loss" in line] for name in ("one", "two"))
+    assert [line["step"] for line in two] == [line["step"] for line in one] == [7, 14, 21]
+    assert [line["loss"] for line in two] == pytest.approx([line["loss"] for line in one], rel=1e-4)
+
+
 # --- translate ----------------------------------------------------------------------------------------------
 
 

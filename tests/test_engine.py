@@ -206,6 +206,13 @@ def test_it_resumes_with_the_weights_of_the_first_call_and_not_with_those_it_is_
     assert same(other.state_dict(), alone.state_dict())
 
 
+@pytest.mark.parametrize("change", [{"rate": 0.03}, {"decay": 0.1}, {"optimiser": "adamw"}])
+def test_a_run_does_not_go_on_at_another_rate(tmp_path, change):
+    tiny.run(tmp_path, updates=3)
+    with pytest.raises(CheckpointError, match=r"began with the rates and decays 0.02 and 0.* go on"):
+        tiny.run(tmp_path, **change)
+
+
 def test_a_run_that_has_ended_stays_as_it_is(tmp_path):
     model, result = tiny.run(tmp_path, validate=tiny.mean_loss, keep=2)
     lines = timeless(tmp_path)
@@ -528,6 +535,8 @@ def test_a_device_that_is_not_there_is_refused_and_the_best_one_is_chosen(monkey
     assert choose_device().type == "cpu"
     with pytest.raises(ValueError, match="no cuda here; there is cpu"):
         choose_device("cuda")
+    with pytest.raises(ValueError, match="no abacus here; there is cpu"):
+        choose_device("abacus")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
     assert (choose_device().type, choose_device("mps").type) == ("cuda", "mps")

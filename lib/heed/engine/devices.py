@@ -13,10 +13,9 @@ def choose_device(name=None):
     there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if name is None:
         name = next(name for name in there if there[name])
-    device = torch.device(name)
-    if not there.get(device.type):
+    if not there.get(str(name).split(":")[0]):
         raise ValueError(f"There is no {name} here; there is {', '.join(n for n in there if there[n])}.")
-    return device
+    return torch.device(name)
 
 
 def choose_precision(device, precision="auto"):

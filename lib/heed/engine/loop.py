@@ -9,7 +9,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from heed.checkpoint import average, load, random_state, restore_random_state, save, save_weights
+from heed.checkpoint import (
+    CheckpointError,
+    average,
+    load,
+    random_state,
+    restore_random_state,
+    save,
+    save_weights,
+)
 from heed.engine.devices import autocast, choose_precision
 from heed.engine.log import Log, Screen
 from heed.engine.models import Alone, Copied, Sharded, whole
@@ -134,8 +142,9 @@ def fit(
     says where. A second Ctrl-C acts at once.
 
     Returns a Result. Raises ValueError for arguments that make no sense and for a loss that is no longer a
-    finite number; CheckpointError (a ValueError) for a checkpoint that is not of this run, or a full disk;
-    ProcessLost (a ValueError) if another process of the training has ended before its time.
+    finite number; CheckpointError (a ValueError) for a checkpoint that is not of this run, or began with
+    another optimiser, rate or decay, or for a full disk; ProcessLost (a ValueError) if another process of
+    the training has ended before its time.
     """
     check(updates, minutes, parts=parts, every=every, log_every=log_every, patience=patience)
     share = share_of_rate(schedule, warmup, cooldown)
@@ -224,6 +233,12 @@ def how_far(place, updates, minutes, patience):
     return min(1.0, max(by_step, by_clock)), next((why for why in ends if ends[why]), None)
 
 
+def rates(memories):
+    """The highest rate and the decay of each group of parameters, in words, from the states of optimisers."""
+    groups = [group for memory in memories for group in memory["param_groups"]]
+    return ", ".join(f"{group['highest']:g} and {group['weight_decay']:g}" for group in groups)
+
+
 class Run:
     """One training, in one process: the model, what moves it, and the place where it stands."""
 
@@ -252,6 +267,12 @@ class Run:
         if not self.team.of_first(path.is_file()):
             return False
         state = load(path, self.fingerprint)
+        begun, asked = rates(state["optimisers"]), rates(o.state_dict() for o in self.optimisers)
+        if begun != asked:
+            raise CheckpointError(
+                f"{path} began with the rates and decays {begun} and is to go on with {asked}. "
+                "Go on as it began, or train in another folder."
+            )
         self.place = Place(**state["place"])
         self.spread.set_weights(state["model"])
         for optimiser, memory in zip(self.optimisers, state["optimisers"], strict=True):
