@@ -50,8 +50,8 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize("name", RUNS)
 def test_many_processes_take_the_steps_of_one(folder, way, name):
     one, many = folder / "one" / name, folder / way / name
-    # Muon multiplies in bfloat16, and of a shared matrix in other pieces
-    tolerance = 1e-2 if (way, name) == ("sharded", "muon") else 1e-9
+    # Muon multiplies in float32, and of a shared matrix in other pieces
+    tolerance = 1e-5 if (way, name) == ("sharded", "muon") else 1e-9
     assert len(tiny.losses(one)) == len(tiny.losses(many)) > 1
     assert torch.allclose(torch.tensor(tiny.losses(one)), torch.tensor(tiny.losses(many)), rtol=tolerance)
     for line, other in zip(tiny.log(one)[1:], tiny.log(many)[1:], strict=True):

@@ -1,6 +1,7 @@
 """The engine: it steps as a loop by hand would, goes on as if nothing had been, and ends as it says."""
 
 import errno
+import importlib
 import itertools
 import json
 import math
@@ -22,6 +23,7 @@ from heed import engine
 from heed.checkpoint import CheckpointError, average, load
 from heed.engine import Interrupted, fit, hidden_matrices, optimisers
 from heed.engine.devices import choose_device, choose_precision
+from heed.engine.optimisers import Muon, compute_in, orthogonal
 from heed.engine.signals import Signals
 from heed.schedule import trapezoid
 
@@ -150,6 +152,45 @@ def test_muon_moves_a_matrix_in_all_directions_alike_and_the_rest_as_adamw_does(
     assert values.max() / values.min() < 2.5 and 0.6 < values.mean() < 1.3
     gradient = torch.linalg.svdvals(model.layers[0].weight.grad)
     assert gradient.max() / gradient.min() > 10  # what Muon was given was far from even
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp32"])
+@pytest.mark.parametrize("shape", [(7, 3), (3, 7), (5, 5)])
+def test_muon_is_torchs_to_the_last_bit_in_bf16_and_nearly_so_in_fp32(shape, precision):
+    torch.manual_seed(0)
+    ours, theirs = (nn.Parameter(w) for w in torch.randn(shape).expand(2, *shape).clone())
+    moved_by = [Muon([ours], 0.1, 0.3), torch.optim.Muon([theirs], 0.1, 0.3, adjust_lr_fn="match_rms_adamw")]
+    compute_in(moved_by, precision)
+    for _ in range(3):
+        ours.grad = torch.randn(shape)
+        theirs.grad = ours.grad.clone()
+        for optimiser in moved_by:
+            optimiser.step()
+    assert torch.equal(ours, theirs) if precision == "bf16" else torch.allclose(ours, theirs, atol=5e-3)
+
+
+def test_orthogonal_sends_each_singular_value_through_the_polynomial_five_times():
+    m = torch.randn(7, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    u, s, v = torch.linalg.svd(m, full_matrices=False)
+    s = s / s.norm()
+    for _ in range(5):
+        s = 3.4445 * s - 4.7750 * s**3 + 2.0315 * s**5
+    assert torch.allclose(orthogonal(m), u @ s.diag() @ v, atol=1e-12)
+    assert torch.allclose(orthogonal(m.T), orthogonal(m).T, atol=1e-12)
+    assert torch.equal(orthogonal(torch.zeros(3, 2)), torch.zeros(3, 2))
+
+
+@pytest.mark.parametrize(("precision", "dtype"), [("bf16", torch.bfloat16), ("fp32", torch.float32)])
+def test_muon_computes_in_the_precision_of_the_run(tmp_path, monkeypatch, precision, dtype):
+    used = set()
+
+    def noted(matrix):
+        used.add(matrix.dtype)
+        return orthogonal(matrix)
+
+    monkeypatch.setattr(importlib.import_module(Muon.__module__), "orthogonal", noted)
+    tiny.run(tmp_path, optimiser="muon", precision=precision, updates=2)
+    assert used == {dtype}
 
 
 # --- Exact resume -------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from heed.checkpoint import (
 from heed.engine.devices import autocast, choose_precision
 from heed.engine.log import Log, Screen
 from heed.engine.models import Alone, Copied, Sharded, whole
-from heed.engine.optimisers import optimisers, set_rates
+from heed.engine.optimisers import compute_in, optimisers, set_rates
 from heed.engine.processes import Team
 from heed.engine.signals import Interrupted, Signals
 from heed.schedule import inverse_root, trapezoid
@@ -304,6 +304,7 @@ class Run:
         """Get ready to compute, and say once where and how this runs."""
         self.mark = self.place.tokens, time.monotonic()  # for the speed
         self.spread.compute_in(self.place.precision)
+        compute_in(self.optimisers, self.place.precision)
         compute = self.spread.compute
         self.compute = torch.compile(compute, dynamic=True) if self.compiled else compute
         if self.team.first:
