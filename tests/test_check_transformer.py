@@ -65,7 +65,7 @@ def test_functions_with_masks_of_their_own(capsys, answer, sentence):
     assert sentence in told(capsys, check.bound, answer)
 
 
-def post_norm(order=(0, 1, 2), source="memory", residual=True):
+def post_norm(order=(0, 1, 2), source="memory", residual=True, norms=(0, 1, 2)):
     """The paper's layer, or one with a mistake."""
 
     def answer(layer, x, memory, source_mask, target_mask):
@@ -76,7 +76,7 @@ def post_norm(order=(0, 1, 2), source="memory", residual=True):
             layer.feed_forward,
         )
         for i in order:
-            x = layer.sublayer[i].norm(x * residual + functions[i](x))
+            x = layer.sublayer[norms[i]].norm(x * residual + functions[i](x))
         return x
 
     return answer
@@ -91,6 +91,7 @@ def post_norm(order=(0, 1, 2), source="memory", residual=True):
         (post_norm(order=(0, 2)), "Source attention is missing"),
         (post_norm(source="x"), "the decoder answers"),
         (post_norm(residual=False), "residual is missing"),
+        (post_norm(norms=(0, 0, 0)), "One norm is used three times"),
     ],
 )
 def test_the_papers_decoder_layer(capsys, answer, sentence):
@@ -112,29 +113,38 @@ def test_the_feed_forward_network(capsys, answer, sentence):
     assert sentence in told(capsys, check.feed_forward, answer)
 
 
-def changed_at(places, dropout=False):
-    """A leak test that changes the tokens at these places only, and looks at all before them."""
+def changed_at(places, dropout=False, seen=lambda j: range(j), back=True):
+    """A leak test that changes the tokens at these places, and compares the outputs that `seen` names."""
 
     def answer(model, source, target_in):
+        mode, found = model.training, False
         model.train(dropout)
         before = model(source, target_in)
         for j in places(target_in.shape[1]):
             changed = target_in.clone()
             changed[:, j] = BOS
-            if not torch.allclose(model(source, changed)[:, :j], before[:, :j]):
-                return True
-        return False
+            found |= not torch.allclose(model(source, changed)[:, seen(j)], before[:, seen(j)])
+        model.train(mode if back else False)
+        return found
 
     return answer
+
+
+def all_later(n):
+    """Every place that something before it could peek at."""
+    return range(1, n)
 
 
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
-        (changed_at(lambda n: range(1, n)), "✓"),
-        (changed_at(lambda n: [n - 1]), "✓"),
+        (changed_at(all_later), "✓"),
+        (changed_at(lambda n: [n - 1]), "from token 2 to output 0"),
+        (changed_at(all_later, seen=lambda j: [j - 1]), "from token 2 to output 0"),
+        (changed_at(all_later, seen=lambda j: [0]), "from token 4 to output 2"),
         (changed_at(lambda n: [0]), "is let go"),
-        (changed_at(lambda n: range(1, n), dropout=True), "dropout alone"),
+        (changed_at(all_later, dropout=True), "dropout alone"),
+        (changed_at(all_later, back=False), "left in eval mode"),
         (lambda *given: not changed_at(lambda n: [n - 1])(*given), "interchanged"),
         (lambda model, source, target_in: torch.tensor(True), "Return True or False"),
     ],

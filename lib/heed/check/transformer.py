@@ -12,9 +12,9 @@ from heed.transformer import EncoderDecoder, make_model
 N_SOURCE, N, D_MODEL, D_FF, H, VOCAB = 3, 5, 14, 11, 7, 13
 
 
-def small(kind=EncoderDecoder, dropout=0.0):
+def small(kind=EncoderDecoder, dropout=0.0, n_layers=2):
     """A small model in double precision, without dropout unless it is asked for."""
-    m = make_model(VOCAB, VOCAB, 2, D_MODEL, D_FF, H, dropout).double()
+    m = make_model(VOCAB, VOCAB, n_layers, D_MODEL, D_FF, H, dropout).double()
     return kind(m.encoder, m.decoder, m.source_embed, m.target_embed, m.generator)
 
 
@@ -128,6 +128,8 @@ def post_norm_decoder_layer(yours):
                 forward(lambda x, F, norm: x + norm(F(x))),
             "The residual is missing: norm(F(x)) forgets x.": forward(lambda x, F, norm: norm(F(x))),
             "There is no norm.": forward(lambda x, F, norm: x + F(x)),
+            "One norm is used three times: each connection has a norm of its own.":
+                forward(lambda x, F, norm: one(x + F(x))),
             "Source attention comes before self-attention here; the paper has them the other way round.":
                 forward(post, order=(1, 0, 2)),
             "The feed-forward network is missing.": forward(post, order=(0, 1)),
@@ -169,14 +171,16 @@ def feed_forward(yours):
 
 
 class Seeing(EncoderDecoder):
-    """A model whose target mask lets each position see `ahead` tokens of its future."""
+    """A model whose target mask lets each position see `ahead` tokens of its future, and `pair` besides."""
 
-    ahead = 0
+    ahead, pair = 0, (0, 0)
 
     def forward(self, source, target_in):
         source_mask, n = padding_mask(source), target_in.shape[1]
-        target_mask = padding_mask(target_in) & torch.ones(n, n, dtype=torch.bool).tril(self.ahead)
-        return self.decode(self.encode(source, source_mask), source_mask, target_in, target_mask)
+        seen = torch.ones(n, n, dtype=torch.bool).tril(self.ahead)  # (n, n)
+        seen[self.pair] = True
+        memory = self.encode(source, source_mask)
+        return self.decode(memory, source_mask, target_in, padding_mask(target_in) & seen)
 
 
 @exercise
@@ -201,7 +205,20 @@ def leaks(yours):
     expect(not right, "True and False are interchanged: True should mean that there is a leak.")
     expect(all_ahead, "A model without a causal mask is let go.")
     expect(one_ahead, "A model that sees one token ahead is let go: change each token, not one alone.")
+    for i, j in ((0, 2), (2, 4)):
+        model = small(Seeing, n_layers=1)  # a second layer would carry the leak to other outputs
+        model.pair = i, j
+        expect(
+            yours(model, source, target_in),
+            f"A model that leaks in one place, from token {j} to output {i}, is let go: change one token "
+            "after the other, and compare all outputs before it.",
+        )
+    model = small(Seeing, dropout=0.5)
     expect(
-        not yours(small(Seeing, dropout=0.5), source, target_in),
+        not yours(model, source, target_in),
         "A right model in training mode is accused: dropout alone makes two runs differ. Call model.eval().",
+    )
+    expect(
+        model.training,
+        "The model is left in eval mode: its training would go on without dropout. Put the mode back.",
     )
