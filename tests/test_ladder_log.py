@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from heed.text import BOS, EOS
 
 FOLDER = Path(__file__).parents[1] / "assets" / "14_a_real_translator"
 SCRIPT = FOLDER / "ladder.py"
+RECIPE = Path(__file__).parents[1] / "recipes" / "multi30k-10min.toml"
 RUNGS = ["encoder–decoder", "with attention", "Transformer", "+ averaging", "+ beam"]
 
 
@@ -65,3 +68,32 @@ def test_the_examination_has_its_groups_and_every_sentence_something_to_find():
     assert [*exam] == ["everyday", "numbers", "names", "negation", "rare words", "long sentences"]
     for source, wanted in itertools.chain(*exam.values()):
         assert source.endswith(".") and wanted and all(map(all, (words.split("|") for words in wanted)))
+
+
+def test_a_wanted_word_is_looked_for_where_a_word_begins():
+    exam = json.loads((FOLDER / "exam.json").read_text(encoding="utf-8"))
+    for _, wanted in itertools.chain(*exam.values()):
+        assert all(re.fullmatch(r"\w[\w' |-]*", words) for words in wanted), wanted
+
+
+def test_the_experiments_are_whole_and_hold_the_recipe_that_is_used(log):
+    tried = json.loads((FOLDER / "experiments.json").read_text(encoding="utf-8"))
+    assert {"task", "hardware", "note", "entries"} == tried.keys()
+    keys = {"kind", "name", "changed", "expected", "came_out", "seed", "measured", "used"}
+    for entry in tried["entries"]:
+        assert keys <= entry.keys() <= keys | {"settings"} and entry["seed"] == 0
+    [used] = [entry for entry in tried["entries"] if entry["kind"] == "training" and entry["used"]]
+    recipe = tomllib.loads(RECIPE.read_text(encoding="utf-8"))
+    assert used["settings"].items() <= {**recipe["model"], **recipe["training"]}.items()
+    rungs = {rung["name"]: rung for rung in log["runs"][0]["rungs"]}
+    assert used["measured"]["updates"] == rungs["Transformer"]["updates"]
+    assert used["measured"]["bleu"] == pytest.approx(rungs["Transformer"]["bleu"], abs=0.05)
+    assert used["measured"]["bleu_beam_4"] == pytest.approx(rungs["+ beam"]["bleu"], abs=0.05)
+
+
+def test_the_losses_are_of_the_stored_model():
+    losses = json.loads((FOLDER / "losses.json").read_text(encoding="utf-8"))
+    lines = (FOLDER / "model" / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    last = [line for line in map(json.loads, lines) if line.get("weights") == "last"][-1]
+    assert losses["held out"] == pytest.approx(last["validation"]["valid_loss"], abs=0.02)
+    assert 0 < losses["training"] < losses["held out"]

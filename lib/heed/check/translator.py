@@ -128,7 +128,7 @@ def mean_state(yours):
 
 
 @exercise
-def looks_back(yours):
+def mean_distance(yours):
     """the mean distance at which a token of this head looks"""
     weights = torch.randn(5, 5).double().softmax(-1)
     places = torch.arange(5).double()
