@@ -1,16 +1,27 @@
-"""The course map of chapter 00: where each row of the curriculum is explained, run, checked and tried.
+"""The course map of chapter 00: the list of chapters, and where each row of the curriculum is explained, run,
+checked and tried.
 
-The rows stand in assets/00_preface/curriculum.json. The places come from the tags of the chapters' cells:
-`explains:S1`, `runs:S1`, `checks:S1`, `tries:S1`. What has no place yet is shown as open.
+The rows stand in assets/00_preface/curriculum.json, what a chapter leaves you with in the README's table. The
+places come from the tags of the chapters' cells: `explains:S1`, `runs:S1`, `checks:S1`, `tries:S1`. What has
+no place yet is shown as open.
 """
 
 import json
 import re
 
+from exercises import FORM, exercises
 from notebooks import ROOT, is_solution, number, read, tags
 
 CURRICULUM = ROOT / "assets" / "00_preface" / "curriculum.json"
+README = ROOT / "README.md"
 PLACES = {"explains:": "explained", "runs:": "run", "checks:": "checked", "tries:": "tried"}
+HEAD = "", "what", "explained", "run", "checked", "tried in exercise"
+ROWS = (
+    "What the course teaches stands in *rows*, each with an id: S for structures and models, E for "
+    "equations, Q for questions that readers ask and an experiment answers. They fold out here, each with "
+    "the sections in which it is explained, run, and checked by an assertion, and with the exercises in "
+    "which you try it."
+)
 
 
 def curriculum():
@@ -18,28 +29,37 @@ def curriculum():
     return json.loads(CURRICULUM.read_text(encoding="utf-8"))
 
 
-def places(paths):
-    """Where the tags of all chapters point: (row, kind) -> links, in reading order."""
+def gains():
+    """What each chapter leaves you with, in the words of the README: number -> words."""
+    table = re.findall(r"^\| (\d\d) \| .+? \| (.+) \|$", README.read_text(encoding="utf-8"), re.MULTILINE)
+    return {int(chapter): words for chapter, words in table}
+
+
+def places(books):
+    """Where the tags of all chapters point: (row, kind) -> numbers of sections or exercises, in order.
+
+    books: the chapters, path -> notebook
+    """
     found = {}
-    for path in paths:
-        if is_solution(path):
-            continue
-        section = path.stem
-        for cell in read(path).cells:
-            for line in cell.source.splitlines() if cell.cell_type == "markdown" else []:
-                heading = re.match(r"#{1,6}\s+(.*)", line)
-                section = heading[1] if heading else section
+    for path, notebook in books.items():
+        section = here = path.stem
+        for cell in notebook.cells:
+            for level, heading in headings(cell):
+                exercise, numbered = re.match(r"Exercise ([\d.]+)", heading), re.match(r"\d+\.\d+", heading)
+                if numbered or (level <= 2 and not exercise):
+                    section = numbered[0] if numbered else escaped(heading)
+                here = exercise[1] if exercise else section
             for kind in PLACES:
                 for row in tags(cell, kind):
-                    link = f"[{label(section)}]({path.name})"
-                    links = found.setdefault((row, kind), [])
-                    links += [] if link in links else [link]
+                    seen = found.setdefault((row, kind), [])
+                    seen += [] if here in seen else [here]
     return found
 
 
-def label(section):
-    """A section's title, short enough for a table: an exercise is named by its number alone."""
-    return escaped(section.split(" · ")[0] if section.startswith("Exercise") else section)
+def headings(cell):
+    """The headings of a Markdown cell: (level, words)."""
+    text = re.sub(r"```.*?```", "", cell.source, flags=re.DOTALL) if cell.cell_type == "markdown" else ""
+    return [(len(marks), words) for marks, words in re.findall(r"^(#{1,6})\s+(.*)", text, re.MULTILINE)]
 
 
 def escaped(words):
@@ -47,35 +67,50 @@ def escaped(words):
     return words.replace("|", "\\|")
 
 
-def table(rows, found):
-    """The Markdown table of these rows."""
-    lines = ["| | what | explained | run | checked | tried |", "|---|---|---|---|---|---|"]
-    for row in rows:
-        links = [", ".join(found.get((row["id"], kind), ["open"])) for kind in PLACES]
-        lines.append(f"| {row['id']} | {escaped(row['what'])} | {' | '.join(links)} |")
-    return "\n".join(lines)
+def table(head, rows):
+    """A Markdown table: the words of its head, and a list of words for each row."""
+    return "\n".join(f"| {' | '.join(words)} |" for words in [head, ["---"] * len(head), *rows])
+
+
+def folded(summary, words):
+    """Words that fold out."""
+    return f"<details><summary>{summary}</summary>\n\n{words}\n\n</details>"
+
+
+def minutes(notebook):
+    """How many minutes a chapter's exercises ask for together."""
+    forms = [FORM.fullmatch(exercise.heading) for exercise in exercises(notebook)]
+    return f"{sum(int(form[3]) for form in forms if form)} min"
 
 
 def course_map(paths, rows=None):
-    """The whole text of the map: a table for each written chapter, then one list of what is still open."""
-    rows = rows or curriculum()
-    found, written = places(paths), {number(path): path for path in paths if not is_solution(path)}
-    done = sum(all((row["id"], kind) in found for kind in PLACES) for row in rows)
-    left = len(rows) - done
-    parts = [f"Of {len(rows)} rows, {done} are explained, run, checked and tried; {left} are open."]
-    titles = {row["chapter"]: row["title"] for row in rows}
-    planned = []
-    for chapter, title in titles.items():
+    """The whole text of the map: the chapters in a list, then their rows, which fold out."""
+    rows, leaves = rows or curriculum(), gains()
+    books = {path: read(path) for path in paths if not is_solution(path)}
+    written = {number(path): path for path in books}
+    found = places(books)
+    still_open = [r["id"] for r in rows if not all((r["id"], kind) in found for kind in PLACES)]
+    listed, folds, planned = [], [], []
+    for chapter, title in {row["chapter"]: row["title"] for row in rows}.items():
         mine = [row for row in rows if row["chapter"] == chapter]
-        if chapter in written:
-            parts += [f"**[{chapter:02} {title}]({written[chapter].name})**", table(mine, found)]
-        else:
-            planned += [f"| {row['id']} | {escaped(row['what'])} | {chapter:02} {title} |" for row in mine]
+        path, leaf = written.get(chapter), leaves.get(chapter, "")
+        if path is None:
+            listed.append([f"{chapter:02}", f"{title} *(planned)*", leaf, ""])
+            planned += [[row["id"], escaped(row["what"]), f"{chapter:02} {title}"] for row in mine]
+            continue
+        listed.append([f"{chapter:02}", f"[{title}]({path.name})", leaf, minutes(books[path])])
+        left = sum(row["id"] in still_open for row in mine)
+        where = [[", ".join(found.get((row["id"], kind), ["open"])) for kind in PLACES] for row in mine]
+        lines = [[row["id"], escaped(row["what"]), *there] for row, there in zip(mine, where, strict=True)]
+        summary = f"{chapter:02} {title}: {len(mine)} rows, {f'{left} open' if left else 'all done'}"
+        folds.append(folded(summary, table(HEAD, lines)))
     if planned:
-        head = ["| | what | chapter |", "|---|---|---|"]
-        summary = f"<details><summary>Open: {len(planned)} rows of chapters that are planned</summary>"
-        parts += [summary, "\n".join(head + planned), "</details>"]
-    return "\n\n".join(parts)
+        summary = f"Chapters that are planned: {len(planned)} rows, all open"
+        folds.append(folded(summary, table(["", "what", "chapter"], planned)))
+    done = len(rows) - len(still_open)
+    count = f"Of {len(rows)} rows, {done} have all of these; {len(still_open)} are open."
+    chapters = table(["", "chapter", "what it leaves you with", "exercises"], listed)
+    return "\n\n".join([chapters, f"{ROWS} {count}", *folds])
 
 
 def map_cell(notebook):

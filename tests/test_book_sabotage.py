@@ -17,7 +17,7 @@ import sys
 import chapters as tool
 import nbformat
 import pytest
-from course_map import course_map
+from course_map import course_map, gains
 from mirrors import definitions, mirror, mirrored
 from nbformat.v4 import new_code_cell as code
 from nbformat.v4 import new_markdown_cell as prose
@@ -493,12 +493,19 @@ def test_a_new_chapter_is_empty_and_in_stored_form(tmp_path, monkeypatch, capsys
         tool.new(["04_score_functions"])
 
 
-def test_the_map_links_what_the_tags_say(tmp_path):
+def test_the_map_says_what_the_tags_say(tmp_path):
     notebook = nbformat.v4.new_notebook(
         cells=[
             prose("# 7 · Masks\n\n## The | mask", metadata={"tags": ["explains:S1"]}),
+            prose("## 7.2 Both\n\n```\n# no heading\n```"),
+            prose("### On paper"),
             code("assert True", metadata={"tags": ["runs:S1", "checks:S1"]}),
-            prose("### Exercise 7.1 · code", metadata={"tags": ["tries:S1"]}),
+            prose("### Exercise 7.1 · code · ●○○ · 5 min", metadata={"tags": ["tries:S1"]}),
+            prose("### Exercise 7.2 · code · ●○○ · 10 min", metadata={"tags": ["tries:S1"]}),
+            prose("### As a loop"),
+            code("assert 1", metadata={"tags": ["runs:S1"]}),
+            prose("## 7.3 Once more"),
+            code("assert 2", metadata={"tags": ["runs:S1"]}),
         ]
     )
     write(notebook, tmp_path / "07_masks.ipynb")
@@ -508,11 +515,16 @@ def test_the_map_links_what_the_tags_say(tmp_path):
         {"id": "S3", "chapter": 8, "title": "Heads", "what": "d"},
     ]
     lines = course_map([tmp_path / "07_masks.ipynb"], rows).splitlines()
-    link = "[The \\| mask](07_masks.ipynb)"
-    assert f"| S1 | a \\| b | {link} | {link} | {link} | [Exercise 7.1](07_masks.ipynb) |" in lines
+    written, planned = [line for line in lines if line.startswith("| 0")]
+    assert written.startswith("| 07 | [Masks](07_masks.ipynb) | ") and written.endswith(" | 15 min |")
+    assert planned.startswith("| 08 | Heads *(planned)* | ")
+    assert [line.split(" | ")[2] for line in (written, planned)] == [gains()[7], gains()[8]]
+    assert "| S1 | a \\| b | The \\| mask | 7.2, 7.3 | 7.2 | 7.1, 7.2 |" in lines
     assert "| S2 | c | open | open | open | open |" in lines
     assert "| S3 | d | 08 Heads |" in lines
-    assert lines[0].startswith("Of 3 rows, 1 are")
+    assert any("Of 3 rows, 1 have" in line for line in lines)
+    assert "<details><summary>07 Masks: 2 rows, 1 open</summary>" in lines
+    assert lines.count("</details>") == 2
 
 
 # --- Spoiled, and found by running --------------------------------------------------------------------------

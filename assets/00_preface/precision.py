@@ -1,4 +1,4 @@
-"""Does the same training give the same digits on another type of processor?
+"""Does training give the same digits on another type of processor, or with another number of threads?
 
 torch chooses its kernels by what the processor can do; ATEN_CPU_CAPABILITY makes it choose those of an older
 type. Each setting trains the preface's network in a process of its own.
@@ -12,21 +12,22 @@ import platform
 import random
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+
+import torch
+
+from heed.alignment import AttentionSeq2Seq
+from heed.data import batches
+from heed.text import Vocabulary
+from heed.train import sequence_loss, train
 
 KINDS = "default", "avx2", "avx512"
 WAYS = "made in single precision, then .double()", "made in double precision"
 
 
-def loss_after(n_steps, way):
-    """Train on reversed words, as in the preface; return the last loss."""
-    import torch
-
-    from heed.alignment import AttentionSeq2Seq
-    from heed.data import batches
-    from heed.text import Vocabulary
-    from heed.train import sequence_loss, train
-
+def trained(n_steps, way):
+    """Train on reversed words, as in the preface; return the first weights, in a row, and the last loss."""
     if way == WAYS[1]:
         torch.set_default_dtype(torch.float64)
     vocabulary, rng = Vocabulary("abcdefghi"), random.Random(0)
@@ -34,28 +35,41 @@ def loss_after(n_steps, way):
     pairs = [(vocabulary.encode(w), vocabulary.encode(w[::-1], bos=True, eos=True)) for w in words]
     torch.manual_seed(0)
     model = AttentionSeq2Seq(len(vocabulary), len(vocabulary), d_embed=16, d_hidden=32).double()
-    return train(model, batches(pairs, 50, seed=0), sequence_loss, n_steps, rate=1e-2)[-1]
+    weights = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+    return weights, train(model, batches(pairs, 50, seed=0), sequence_loss, n_steps, rate=1e-2)[-1]
+
+
+def settings():
+    """The processor types that this processor can play, with one thread; and its own with two."""
+    own = torch.backends.cpu.get_cpu_capability().lower()
+    told = [(kind, 1) for kind in KINDS[: KINDS.index(own) + 1]] + [(own, 2)]
+    return {
+        f"{kind}, {n} thread{'s' * (n > 1)}": {"ATEN_CPU_CAPABILITY": kind, "OMP_NUM_THREADS": str(n)}
+        for kind, n in told
+    }
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        print(loss_after(150, sys.argv[1]))
+        torch.save(trained(150, sys.argv[1]), sys.argv[2])
         sys.exit()
-    import torch
-
-    losses = {}
-    for way in WAYS:
-        for kind in KINDS:
-            told = {**os.environ, "ATEN_CPU_CAPABILITY": kind}
-            done = subprocess.run(
-                [sys.executable, __file__, way], env=told, capture_output=True, text=True, check=True
-            )
-            losses.setdefault(way, {})[kind] = float(done.stdout)
+    ways = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for way in WAYS:
+            weights, losses = [], {}
+            for name, told in settings().items():
+                to = Path(folder, "trained.pt")
+                subprocess.run([sys.executable, __file__, way, to], env=os.environ | told, check=True)
+                first, losses[name] = torch.load(to)
+                weights.append(first)
+            apart = torch.stack(weights).aminmax(dim=0)
+            ways[way] = {"first weights apart": (apart.max - apart.min).max().item(), "losses": losses}
     log = {
-        "what": "loss after 150 updates of the preface's network, seed 0, by assumed processor type",
-        "hardware": f"{platform.machine()} CPU with AVX-512, {torch.get_num_threads()} thread(s)",
+        "what": "the preface's network, seed 0: how far its first weights differ at most, and its loss after "
+        "150 updates",
+        "hardware": f"{platform.machine()} CPU with {torch.backends.cpu.get_cpu_capability()}",
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
-        "loss": losses,
+        "ways": ways,
     }
     path = Path(__file__).with_suffix(".json")
     path.write_text(json.dumps(log, indent=1) + "\n", encoding="utf-8", newline="\n")

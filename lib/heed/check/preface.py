@@ -20,3 +20,6 @@ def weighted_mean(yours):
     given = values.clone()
     expect_close(yours(weights, given), weights @ values, "the mean", typical)
     expect(torch.equal(given, values), "The mean is right, but `values` itself was changed on the way.")
+    weights, values = torch.tensor([0.1, 0.2, 0.3, 0.15, 0.25]), torch.arange(20.0).reshape(5, 4)
+    typical = {"Right for three rows, but n may be any number: here it is 5.": weights[:3] @ values[:3]}
+    expect_close(yours(weights, values), weights @ values, "the mean of five rows", typical)
