@@ -369,6 +369,12 @@ def test_a_device_that_does_not_exist_is_refused_with_those_that_do(said):
     assert ended.value.code == 2
 
 
+def test_without_a_command_all_are_named(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert ended.value.code == 2 and "{train,translate,evaluate,average,show}" in capsys.readouterr().err
+
+
 def test_an_unknown_command_is_answered_before_torch_is_loaded():
     run = command("trian")
     _, error = run.communicate(timeout=300)

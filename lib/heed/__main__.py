@@ -107,7 +107,7 @@ def arriving(stream):
 def parser():
     """What may be written after `python -m heed`."""
     top = argparse.ArgumentParser("python -m heed", description="Train a translator, and use it.")
-    commands = top.add_subparsers(required=True, metavar="command")
+    commands = top.add_subparsers(required=True, dest="command")
     added = {}
     for function in (train, translate, evaluate, average, show):
         about = function.__doc__.replace("%", "%%")
