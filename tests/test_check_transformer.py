@@ -65,18 +65,19 @@ def test_functions_with_masks_of_their_own(capsys, answer, sentence):
     assert sentence in told(capsys, check.bound, answer)
 
 
-def post_norm(order=(0, 1, 2), source="memory", residual=True, norms=(0, 1, 2)):
+def post_norm(order=(0, 1, 2), source="memory", residual=(True, True, True), norms=(0, 1, 2), swap=False):
     """The paper's layer, or one with a mistake."""
 
     def answer(layer, x, memory, source_mask, target_mask):
         k = memory if source == "memory" else x
+        source_mask, target_mask = (target_mask, source_mask) if swap else (source_mask, target_mask)
         functions = (
             lambda x: layer.self_attention(x, x, x, target_mask),
             lambda x: layer.source_attention(x, k, k, source_mask if source == "memory" else None),
             layer.feed_forward,
         )
         for i in order:
-            x = layer.sublayer[norms[i]].norm(x * residual + functions[i](x))
+            x = layer.sublayer[norms[i]].norm(x * residual[i] + functions[i](x))
         return x
 
     return answer
@@ -90,7 +91,11 @@ def post_norm(order=(0, 1, 2), source="memory", residual=True, norms=(0, 1, 2)):
         (post_norm(order=(0, 1)), "feed-forward network is missing"),
         (post_norm(order=(0, 2)), "Source attention is missing"),
         (post_norm(source="x"), "the decoder answers"),
-        (post_norm(residual=False), "residual is missing"),
+        (post_norm(residual=(False, False, False)), "Not yet: The residual is missing"),
+        (post_norm(residual=(False, True, True)), "At self-attention the residual is missing"),
+        (post_norm(residual=(True, False, True)), "At source attention the residual is missing"),
+        (post_norm(residual=(True, True, False)), "At the feed-forward network the residual is missing"),
+        (post_norm(swap=True), "has the source's mask"),
         (post_norm(norms=(0, 0, 0)), "One norm is used three times"),
     ],
 )
@@ -103,6 +108,7 @@ def test_the_papers_decoder_layer(capsys, answer, sentence):
     [
         (lambda x, W_1, b_1, W_2, b_2: (x @ W_1.T + b_1).clamp(min=0) @ W_2.T + b_2, "✓"),
         (lambda x, W_1, b_1, W_2, b_2: (x @ W_1.T + b_1) @ W_2.T + b_2, "no bend"),
+        (lambda x, W_1, b_1, W_2, b_2: x @ W_1.T @ W_2.T, "no bend, and"),
         (lambda x, W_1, b_1, W_2, b_2: ((x @ W_1.T + b_1) @ W_2.T + b_2).relu(), "stands at the end"),
         (lambda x, W_1, b_1, W_2, b_2: (x @ W_1.T + b_1).relu() @ W_2.T, "b_2 is missing"),
         (lambda x, W_1, b_1, W_2, b_2: (x @ W_1.T).relu() @ W_2.T + b_2, "b_1 is missing"),

@@ -30,7 +30,7 @@ class Generator(nn.Module):
 
 
 class Encoder(nn.Module):
-    """A stack of n equal layers, and the norm that a pre-norm stack needs at its end."""
+    """A stack of n equal layers, and at its end the one norm that a pre-norm stack adds."""
 
     def __init__(self, layer, n_layers):
         super().__init__()

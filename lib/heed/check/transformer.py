@@ -107,13 +107,20 @@ def post_norm_decoder_layer(yours):
     def post(x, F, norm):
         return norm(x + F(x))
 
+    def looked(module, inputs, named):
+        """Called before self-attention runs: has it the target's mask?"""
+        mask = named.get("mask", inputs[3] if len(inputs) > 3 else None)
+        expect(mask is None or mask.shape[-1] == N, "Self-attention has the source's mask, not the target's.")
+
     def asked(module, inputs):
         """Called before source attention runs: does the decoder ask, and the memory answer?"""
         q, k, *_ = inputs
         expect(q.shape[1] == N, "In source attention the memory asks: q should come from the decoder.")
         expect(k.shape[1] == N_SOURCE, "In source attention the decoder answers: k and v are the memory's.")
 
+    layer.self_attention.register_forward_pre_hook(looked, with_kwargs=True)
     layer.source_attention.register_forward_pre_hook(asked)
+    names = "self-attention", "source attention", "the feed-forward network"
     one, two, three = (connection.norm for connection in layer.sublayer)
     twice = one(x + layer.self_attention(x, x, x, target_mask))
     old = two(twice + layer.source_attention(x, memory, memory, source_mask))
@@ -127,6 +134,9 @@ def post_norm_decoder_layer(yours):
             "The sublayer's output is normalised alone; normalise the sum: norm(x + F(x)).":
                 forward(lambda x, F, norm: x + norm(F(x))),
             "The residual is missing: norm(F(x)) forgets x.": forward(lambda x, F, norm: norm(F(x))),
+            **{f"At {name} the residual is missing: norm(F(x)) forgets x.": forward(
+                lambda x, F, norm, here=connection.norm: norm(F(x)) if norm is here else norm(x + F(x)))
+               for name, connection in zip(names, layer.sublayer, strict=True)},
             "There is no norm.": forward(lambda x, F, norm: x + F(x)),
             "One norm is used three times: each connection has a norm of its own.":
                 forward(lambda x, F, norm: one(x + F(x))),
@@ -155,6 +165,7 @@ def feed_forward(yours):
         "the result",
         typical={
             "There is no bend: without max(0, ·) the two matrices are one.": straight @ W_2.T + b_2,
+            "There is no bend, and the offsets are missing.": x @ W_1.T @ W_2.T,
             "The bend stands at the end; it belongs between the two matrices.":
                 (straight @ W_2.T + b_2).relu(),
             "There is a second bend at the end, so that no output can be negative.":
