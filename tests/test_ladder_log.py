@@ -81,7 +81,7 @@ def test_the_experiments_are_whole_and_hold_the_recipe_that_is_used(log):
     assert {"task", "hardware", "note", "entries"} == tried.keys()
     keys = {"kind", "name", "changed", "expected", "came_out", "seed", "measured", "used"}
     for entry in tried["entries"]:
-        assert keys <= entry.keys() <= keys | {"settings"} and entry["seed"] == 0
+        assert keys <= entry.keys() <= keys | {"settings", "hardware"} and entry["seed"] == 0
     [used] = [entry for entry in tried["entries"] if entry["kind"] == "training" and entry["used"]]
     recipe = tomllib.loads(RECIPE.read_text(encoding="utf-8"))
     assert used["settings"].items() <= {**recipe["model"], **recipe["training"]}.items()

@@ -125,6 +125,10 @@ def mean_state(yours):
         isinstance(steps, torch.Tensor) and not steps.is_floating_point() and steps == 40,
         f"'steps' is a counter, whole numbers, and the last state's is 40; yours is {steps}.",
     )
+    expect(
+        steps.data_ptr() != states[-1]["steps"].data_ptr(),
+        "'steps' is the last state's own tensor: whoever counts on in one changes both. Hand back a copy.",
+    )
 
 
 @exercise
