@@ -30,3 +30,18 @@ def test_the_library_s_own_is_refused_as_well(capsys):
 def test_softmax_is_torch_s_own_again_after_the_check(capsys):
     check.masked_weights(masked_softmax)
     assert masked_softmax(torch.zeros(1, 2)).tolist() == [[0.5, 0.5]]
+
+
+def test_two_matrices_that_change_places_are_told_apart(capsys):
+    def interchanged(s, h, W, U, v, mask):
+        scores = torch.tanh(h @ U.T + (s @ W.T)[:, None]) @ v
+        return (masked_softmax(scores, mask)[:, None] @ h)[:, 0]
+
+    check.contexts(interchanged)
+    assert "W and U are interchanged" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("share", [lambda cells: cells, torch.sum, torch.mean])
+def test_cells_taken_pair_by_pair_are_no_block(capsys, share):
+    check.attention_share(lambda weights, rows, columns: share(weights[rows, columns]))
+    assert "takes one cell a pair" in capsys.readouterr().out

@@ -3,7 +3,9 @@
 import datetime
 import functools
 import io
+import math
 import warnings
+from collections import Counter
 from itertools import combinations, pairwise
 
 import matplotlib
@@ -570,6 +572,19 @@ def test_arrows_of_attention_are_as_wide_as_the_weights():
     found = [arrow for arrow in arrows(ax) if arrow.get_linewidth() not in (1.1, 1.3, 1.6, 3)]
     assert np.allclose([arrow.get_linewidth() for arrow in found], 0.5 + 6 * shares)
     assert [t.get_text() for t in ax.texts if "." in t.get_text()] == ["0.05", "0.70", "0.00", "0.25"]
+
+
+def test_context_and_previous_token_go_into_the_new_state_and_into_the_output():
+    ax = plot.attending(list("abcd"), ["x", "y"], np.full(4, 0.25))
+    places = {text.get_text(): text.get_position() for text in ax.texts}
+    shapes = [patch for patch in ax.patches if hasattr(patch, "place")]
+    shape = {
+        name: min(shapes, key=lambda patch: math.dist(patch.place, places[name]))
+        for name in ("<bos>", "$s_{0}$", "x", "$s_{1}$", "y", "$s_{2}$", "$c_{2}$")
+    }
+    into = Counter(id(arrow.patchB) for arrow in arrows(ax))
+    counts = {name: into[id(patch)] for name, patch in shape.items()}
+    assert counts == {"<bos>": 0, "$s_{0}$": 0, "x": 2, "$s_{1}$": 2, "y": 3, "$s_{2}$": 3, "$c_{2}$": 5}
 
 
 def test_lines_of_an_alignment_are_as_wide_as_the_weights():

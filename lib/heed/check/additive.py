@@ -4,7 +4,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from heed.attention import masked_softmax
-from heed.check import exercise, expect, expect_close, expect_shape
+from heed.check import close, exercise, expect, expect_close, expect_shape
 from heed.scores import additive_score
 
 
@@ -15,6 +15,11 @@ class WithoutSoftmax(TorchFunctionMode):
         name = getattr(function, "__name__", "")
         expect("softmax" not in name, f"`{name}` is what you are to write: use exp, a sum and the mask.")
         return function(*args, **(kwargs or {}))
+
+
+def same(answer, tensor):
+    """Is the answer this tensor, up to rounding?"""
+    return torch.is_tensor(answer) and close(answer, tensor)
 
 
 @exercise
@@ -100,6 +105,10 @@ def sampled_attention(yours):
     expect((mean / 20000 - exact).abs().max() > 0.3, "This is the sum of the draws.")
     expect(off < 0.3, f"20000 draws should come within 0.3 of the expectation; yours are {off:.2f} away.")
     expect(off > 1e-9, "This is the exact expectation. The exercise is to reach it by drawing.")
+    expect(
+        torch.equal(draw(20), draw(20)),
+        "Two generators with the same seed give two results: hand `generator` on to what draws.",
+    )
     few = draw(2)
     picked = torch.cdist(few, (values[:, None] + values).flatten(0, 1) / 2).min(-1).values
     expect((picked < 1e-9).all(), "With n = 2 the result should be the mean of two of the values.")
@@ -144,6 +153,12 @@ def one_further(yours):
 @exercise
 def contexts(yours):
     """each sentence gets its own mixture of its own states, and padding has no share"""
+    s, h, W, U, v = (torch.randn(*shape).double() for shape in ((2, 3), (2, 5, 3), (3, 3), (3, 3), (3,)))
+    swapped = additive_score(s[:, None], h, U, W, v).softmax(-1) @ h  # (2, 1, 3)
+    expect(
+        not same(yours(s, h, W, U, v, torch.ones(2, 5).bool()), swapped[:, 0]),
+        "W and U are interchanged: W belongs to the states h, U to the query s.",
+    )
     b, n, d_hidden, d_memory = 2, 5, 3, 7
     s, h = torch.randn(b, d_hidden).double(), torch.randn(b, n, d_memory).double()
     W, U, v = (torch.randn(*shape).double() for shape in ((3, d_memory), (3, d_hidden), (3,)))
@@ -182,6 +197,11 @@ def attention_share(yours):
     weights = torch.randn(5, 5).double().softmax(-1)
     rows, columns = [0, 1, 3], [2, 4]
     block = weights[rows][:, columns]
+    first, pairs = yours(weights, rows, [2, 4, 1]), weights[rows, [2, 4, 1]]
+    expect(
+        not any(same(first, wrong) for wrong in (pairs, pairs.sum(), pairs.mean())),
+        "`weights[rows, columns]` takes one cell a pair; `weights[rows][:, columns]` takes the whole block.",
+    )
     answer = yours(weights, rows, columns)
     expect_close(
         torch.as_tensor(answer, dtype=torch.float64),

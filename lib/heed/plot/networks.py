@@ -78,7 +78,8 @@ def attending(inputs, outputs, weights, title="", ax=None):
     """Draw the step in which a decoder with attention writes the last of its outputs.
 
     Every encoder state has its share in the context c; an arrow is as wide as its weight is large. The query
-    is the decoder's previous state.
+    is the decoder's previous state. Context and previous token go into the new state and into the output. Of
+    the steps before, the contexts are left out.
 
     inputs: n tokens read
     outputs: the tokens written so far; the last one is being written in this step
@@ -95,7 +96,7 @@ def attending(inputs, outputs, weights, title="", ax=None):
     t = len(outputs)
     places = page.columns([inputs])
     up = [0, ROW, 2.6 * ROW, 3.6 * ROW, 4.6 * ROW]
-    widths = [2 * page.radius, *(max(2 * page.radius, page.width(token)) for token in outputs)]
+    widths = [max(2 * page.radius, page.width(token)) for token in ("<bos>", *outputs)]
     steps = np.cumsum([width + 0.3 for width in widths]) - np.array(widths) / 2
     steps += (places[0] + places[-1]) / 2 - (steps[0] + steps[-1]) / 2
     steps -= max(0, steps[-1] - places[-1])
@@ -114,9 +115,16 @@ def attending(inputs, outputs, weights, title="", ax=None):
         arrow.set_alpha(min(1, 0.3 + 7 * weight))  # many small shares do not add up to a blot
     written_states = [page.state(f"$s_{{{i}}}$", x, up[3]) for i, x in enumerate(steps)]
     writes = [page.box(token, x, up[4], "output") for token, x in zip(outputs, steps[1:], strict=True)]
+    begin = page.box("<bos>", steps[0], up[4], "gate")
     page.chain(written_states)
     page.feed(writes, written_states[1:])
+    page.arrow(begin, written_states[1], "output", dashed=True, width=1.1)
+    for last, write in pairwise([begin, *writes]):
+        page.arrow(last, write, "output", dashed=True, width=1.1)
     page.arrow(context, written_states[-1], "context", width=3)
+    aside = steps[-1] + widths[-1] / 2 + 0.2
+    page.path(context, (aside, up[2]), (aside, up[4]), writes[-1], role="context")
+    page.reach(aside, up[2], 0, 0)
     page.arrow(written_states[-2], context, "context", dashed=True, width=1.1)
     middle = (np.array(written_states[-2].place) + context.place) / 2
     page.note("query", middle[0] - 0.12, middle[1], 8.5, LOOKS["context"][1], side="right")
