@@ -31,7 +31,7 @@ def remember(yours):
     h = last([1, 0])
     expect(h > 0.9, f"The state forgets: one word after “not” it is {h:.2f}. The old state must weigh more.")
     h = last([0, 1])
-    expect(h > 0.9, f"A “not” after another word is missed, h is {h:.2f}: w_x must outweigh the old −1.")
+    expect(h > 0.9, f"A “not” after another word is missed, h is {h:.2f}: w_x is too small beside w_h.")
     for words in product([0, 1], repeat=6):
         h, wanted = last(words), 1 if any(words) else -1
         expect(h * wanted > 0.9, f"After the inputs {list(words)} the state is {h:.2f} instead of {wanted}.")
