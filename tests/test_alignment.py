@@ -74,7 +74,7 @@ def test_the_encoder_equals_torchs_bidirectional_gru_forward_and_gradient():
     assert torch.allclose(a, b, atol=1e-10)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     st.lists(st.lists(st.integers(4, VOCAB - 1), min_size=1, max_size=5), min_size=1, max_size=4),
     st.integers(1, 3),

@@ -52,7 +52,7 @@ def test_equals_torch_where_nothing_is_hidden_forward_and_gradient():
     assert torch.allclose(a, b, atol=1e-12)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(0, 2**31), st.lists(st.booleans(), min_size=N_K, max_size=N_K))
 def test_rows_sum_to_one_over_what_may_be_seen(seed, seen):
     torch.manual_seed(seed)
@@ -66,7 +66,7 @@ def test_rows_sum_to_one_over_what_may_be_seen(seed, seen):
         )  # as if the rest were not there
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.floats(-1e6, 1e6), st.permutations(range(N_K)))
 def test_a_constant_changes_nothing_and_order_goes_through(c, order):
     torch.manual_seed(0)

@@ -8,7 +8,7 @@ from collections import Counter
 from datetime import date, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from heed.data import DATE_LANGUAGES, SPLITS, dates, split_of
@@ -61,7 +61,6 @@ def all_texts(day):
     }
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_no_text_has_two_meanings(data):
     """The text of one day is not the text of the same numbers in another order, or a hundred years apart."""

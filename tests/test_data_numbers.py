@@ -126,7 +126,7 @@ def english(number):
     return words + (" and " if words else "") + below_100(rest) if 0 < rest < 100 else words or "zero"
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     st.one_of(
         st.integers(0, 10**12 - 1),

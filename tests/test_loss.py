@@ -20,7 +20,7 @@ def test_on_paper():
     assert torch.allclose(smoothed(torch.tensor([1]), 4, 0.4), torch.tensor([[0.1, 0.7, 0.1, 0.1]]))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.floats(0, 0.9), st.integers(0, 2**31))
 def test_equals_torchs_cross_entropy_up_to_the_entropy_of_the_target(smoothing, seed):
     torch.manual_seed(seed)

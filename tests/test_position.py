@@ -20,7 +20,7 @@ def test_on_paper():
         assert torch.allclose(table[position], torch.tensor(expected, dtype=torch.float64), atol=1e-15)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(0, 5000), st.integers(0, 5000))
 def test_a_shift_is_one_rotation_whatever_the_position(position, k):
     table = sinusoids(10_001, 8)

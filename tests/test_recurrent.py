@@ -97,7 +97,7 @@ def padded(rows, extra=0):
     return torch.tensor([row + [PAD] * (n - len(row)) for row in rows])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(sentences, st.integers(1, 3))
 def test_padding_is_invisible_in_every_shape(rows, extra):
     torch.manual_seed(0)
@@ -115,7 +115,7 @@ def test_padding_is_invisible_in_every_shape(rows, extra):
     assert torch.equal(free_run(seq2seq, short, 5), free_run(seq2seq, long, 5))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(sentences)
 def test_flip_turns_round_and_back(rows):
     ids = padded(rows, 1)

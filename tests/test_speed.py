@@ -24,7 +24,7 @@ def rows(n=N, dtype=torch.float64):
     return leaves, torch.randint(0, VOCAB, (n,))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(1, 300), st.floats(0, 0.9), st.integers(1, 100))
 def test_the_loss_in_pieces_is_torchs_loss_and_so_are_its_gradients(n, smoothing, piece):
     (x, weight, bias), target = rows(n)

@@ -71,7 +71,7 @@ def test_the_generator_gives_log_probabilities():
     assert torch.allclose(log_p, torch.log_softmax(generator.proj(x), -1))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, N - 1))
 def test_no_position_sees_what_comes_after_it(position):
     model, source, target = small(), ids(N_SOURCE), ids(N, VOCAB_TARGET)
@@ -82,7 +82,7 @@ def test_no_position_sees_what_comes_after_it(position):
     assert not torch.allclose(a[:, position], b[:, position])
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(1, 4), st.integers(1, 4))
 def test_padding_is_invisible_on_both_sides(more_source, more_target):
     model, source, target = small(), ids(N_SOURCE), ids(N, VOCAB_TARGET)
