@@ -32,6 +32,26 @@ def test_softmax_is_torch_s_own_again_after_the_check(capsys):
     assert masked_softmax(torch.zeros(1, 2)).tolist() == [[0.5, 0.5]]
 
 
+def test_a_hidden_score_of_zero_is_caught_beside_visible_ones_far_below(capsys):
+    def zeroed(scores, mask):
+        s = scores.masked_fill(~mask, 0.0)
+        e = (s - s.amax(-1, keepdim=True)).exp() * mask
+        return e / e.sum(-1, keepdim=True).clamp(min=1e-30)
+
+    check.masked_weights(zeroed)
+    assert "Visible scores of −1000 beside a hidden one get lost" in capsys.readouterr().out
+
+
+def test_hidden_scores_far_below_pass(capsys):
+    def far_below(scores, mask):
+        s = scores.masked_fill(~mask, -1e30)
+        e = (s - s.amax(-1, keepdim=True)).exp() * mask
+        return e / e.sum(-1, keepdim=True).clamp(min=1e-30)
+
+    check.masked_weights(far_below)
+    assert "✓" in capsys.readouterr().out
+
+
 def test_two_matrices_that_change_places_are_told_apart(capsys):
     def interchanged(s, h, W, U, v, mask):
         scores = torch.tanh(h @ U.T + (s @ W.T)[:, None]) @ v

@@ -85,6 +85,15 @@ def masked_weights(answer):
         torch.allclose(loud[0], masked_softmax(scores, last)[0]),
         "A hidden score of 1000 changes the others: put hidden scores far below all before you subtract.",
     )
+    expect_close(
+        yours(scores - 1000 * last, last),
+        masked_softmax(scores, last),
+        "the weights of visible scores near −1000 beside a hidden one",
+        typical={
+            "Visible scores of −1000 beside a hidden one get lost: put the hidden one far below them.":
+                masked_softmax(scores, last) * torch.tensor([[0.0], [1.0]]),
+        },
+    )
 
 
 @exercise
