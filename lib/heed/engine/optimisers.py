@@ -23,7 +23,7 @@ def orthogonal(matrix, steps=5):
     Each step maps every singular value s, of a matrix that is first made so small that none is above one, to
     3.4445 s − 4.7750 s³ + 2.0315 s⁵ (Newton–Schulz; the numbers are those of Jordan et al. 2024).
 
-    matrix: (n, m), of any floating type, in which the result is computed and returned
+    matrix: a tensor of two axes, of any floating type, in which the result is computed and returned
     """
     x = matrix.T if matrix.shape[0] > matrix.shape[1] else matrix
     x = x / x.norm().clamp(min=1e-7)
