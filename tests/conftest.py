@@ -1,6 +1,7 @@
-"""What several files of tests start from: a browser, and the script of an assets folder."""
+"""What several files of tests start from: a browser; the script of an assets folder, and its log."""
 
 import importlib.util
+import json
 import shutil
 
 import pytest
@@ -26,3 +27,9 @@ def script(request):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def log(request):
+    """What the log beside SCRIPT holds: the file of the same name that ends in .json."""
+    return json.loads(request.module.SCRIPT.with_suffix(".json").read_text(encoding="utf-8"))

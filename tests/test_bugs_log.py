@@ -1,6 +1,5 @@
 """The committed log of the planted bugs belongs to its script and to the bugs of now, and is what it says."""
 
-import json
 from collections import Counter
 from pathlib import Path
 
@@ -10,11 +9,6 @@ from mutants import LIBRARY, table
 FOLDER = Path(__file__).parents[1] / "assets" / "12_training"
 SCRIPT = FOLDER / "bugs.py"
 AGAIN = "python assets/12_training/bugs.py brings the log up to date"
-
-
-@pytest.fixture(scope="module")
-def log():
-    return json.loads((FOLDER / "bugs.json").read_text(encoding="utf-8"))
 
 
 def test_the_log_holds_bugs_of_now_in_their_order_those_of_the_model_and_its_loss_whole(script, log):

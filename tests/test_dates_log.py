@@ -1,6 +1,5 @@
 """The committed log behind section 2.6 belongs to the script beside it, and is whole."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,7 @@ FOLDER = Path(__file__).parents[1] / "assets" / "02_sequence_to_sequence"
 SCRIPT = FOLDER / "dates.py"
 
 
-def test_the_log_has_three_seeds_and_the_settings_of_the_script(script):
-    log = json.loads((FOLDER / "dates.json").read_text(encoding="utf-8"))
+def test_the_log_has_three_seeds_and_the_settings_of_the_script(script, log):
     assert log["settings"] == script.SETTINGS and log["hardware"] == script.HARDWARE
     assert [run["seed"] for run in log["runs"]] == [0, 1, 2]
     for run in log["runs"]:

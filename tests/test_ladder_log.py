@@ -18,11 +18,6 @@ RECIPE = Path(__file__).parents[1] / "recipes" / "multi30k-10min.toml"
 RUNGS = ["encoder–decoder", "with attention", "Transformer", "+ averaging", "+ beam"]
 
 
-@pytest.fixture(scope="module")
-def log():
-    return json.loads((FOLDER / "ladder.json").read_text(encoding="utf-8"))
-
-
 def test_every_seed_has_every_rung_with_its_interval(log):
     assert {"task", "budget", "versions", "threads", "recurrent", "transformer"} <= log.keys()
     assert len({run["seed"] for run in log["runs"]}) == len(log["runs"]) >= 1

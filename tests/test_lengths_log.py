@@ -1,6 +1,5 @@
 """The committed log behind chapters 02 and 03 belongs to the script beside it, and is whole."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -9,11 +8,6 @@ from heed.data import numbers
 
 FOLDER = Path(__file__).parents[1] / "assets" / "02_sequence_to_sequence"
 SCRIPT = FOLDER / "lengths.py"
-
-
-@pytest.fixture(scope="module")
-def log():
-    return json.loads((FOLDER / "lengths.json").read_text(encoding="utf-8"))
 
 
 def test_every_run_of_the_script_is_in_the_log_with_its_settings(script, log):

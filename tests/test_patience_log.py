@@ -1,17 +1,9 @@
 """The committed log behind section 3.9 belongs to the script beside it, and is whole."""
 
-import json
 from pathlib import Path
-
-import pytest
 
 FOLDER = Path(__file__).parents[1] / "assets" / "03_additive_attention"
 SCRIPT = FOLDER / "patience.py"
-
-
-@pytest.fixture(scope="module")
-def log():
-    return json.loads((FOLDER / "patience.json").read_text(encoding="utf-8"))
 
 
 def test_every_model_has_its_seeds_and_updates(script, log):
