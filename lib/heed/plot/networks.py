@@ -219,7 +219,8 @@ def _encoder_decoder(page, inputs, outputs):
     page.feed(writes, decoder)
     page.arrow(encoder[-1], decoder[0], "bottleneck", width=5)
     middle = (places[n - 1] + places[n]) / 2
-    page.note("all that the\ndecoder gets", middle, ROW + 0.36, colour=LOOKS["bottleneck"][1])
+    said = "the last state:\nall it gets of\nthe source"
+    page.note(said, middle, ROW + 0.36, colour=LOOKS["bottleneck"][1])
     page.note("encoder", (places[0] + places[n - 1]) / 2, ROW + 0.4, colour=LOOKS["state"][1])
     page.note("decoder", (places[n] + places[-1]) / 2, ROW - 0.4, colour=LOOKS["state"][1])
     page.names({0: ("input", "input"), ROW: ("state", "state"), 2 * ROW: ("output", "output")})
