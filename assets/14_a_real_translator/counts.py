@@ -4,7 +4,7 @@
 
 It writes counts.json: each word of the sentences in exam.json and below -> in how many of Multi30k's 29,000
 German training captions it occurs. Upper and lower case are kept apart; the first word of a sentence counts
-for both.
+for both. Its last line counts the captions that do not end in a full stop.
 """
 
 import json
@@ -27,10 +27,12 @@ def words(sentence):
 
 def main():
     exam = json.loads((HERE / "exam.json").read_text(encoding="utf-8"))
-    seen = Counter(word for source, _, _ in multi30k("train") for word in words(source))
+    captions = [source for source, _, _ in multi30k("train")]
+    seen = Counter(word for source in captions for word in words(source))
     sources = [*TRIED, *(source for questions in exam.values() for source, _ in questions)]
     asked = sorted({word for source in sources for word in words(source)})
     counts = {word: seen[word] for word in asked}
+    counts["captions without a full stop"] = sum(not source.rstrip().endswith(".") for source in captions)
     text = json.dumps(counts, ensure_ascii=False, indent=0) + "\n"
     (HERE / "counts.json").write_text(text, encoding="utf-8", newline="\n")
 
