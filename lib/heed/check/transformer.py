@@ -159,8 +159,16 @@ def feed_forward(yours):
     W_1, b_1, W_2, b_2 = (torch.randn(*shape).double() for shape in ((7, 3), (7,), (3, 7), (3,)))
     straight = x @ W_1.T + b_1  # (b, n, d_ff)
     hidden = straight.relu()  # (b, n, d_ff)
+    try:
+        answer = yours(x, W_1, b_1, W_2, b_2)
+    except RuntimeError as error:
+        expect(
+            "cannot be multiplied" not in str(error),
+            "The shapes do not fit. nn.Linear keeps one row for each output: take x @ W_1.T, and then W_2.T.",
+        )
+        raise
     expect_close(
-        yours(x, W_1, b_1, W_2, b_2),
+        answer,
         hidden @ W_2.T + b_2,
         "the result",
         typical={
