@@ -27,8 +27,11 @@ def masked_weights(answer):
     """the weights follow the scores, the mask and the sum of one, also where nothing may be seen"""
 
     def yours(scores, mask):
+        given = scores.clone()
         with WithoutSoftmax():
-            return answer(scores, mask)
+            weights = answer(scores, mask)
+        expect(torch.equal(scores, given), "Your function overwrites the scores it is given: change a copy.")
+        return weights
 
     scores = torch.tensor([[0.0, 1.0, 3.0], [2.0, -1.0, 0.5]], dtype=torch.float64)
     mask = torch.tensor([[True, False, True], [True, True, True]])
@@ -134,6 +137,13 @@ def one_further(yours):
     asked, places = torch.arange(-3.0, 4).double(), torch.arange(-6.0, 7).double()
     scores = additive_score(torch.stack([asked, torch.ones(7).double()], -1), places[:, None], W, U, v)
     found = places[scores.argmax(-1)]
+    expect(scores.std() > 1e-9, "All scores are the same: the units cancel, or the cliffs are too far apart.")
+    wanted = scores[places == (asked + 1)[:, None]]
+    shared = (scores == wanted[:, None]).sum(-1) > 1
+    expect(
+        not (shared & (wanted == scores.amax(-1))).all(),
+        "The top is flat: x = q + 1 shares the highest score with others. Bring the cliffs closer.",
+    )
     for wrong, sentence in (
         (asked, "The score is highest at x = q, as in the figure; it should be highest at x = q + 1."),
         (asked - 1, "The score is highest at x = q − 1: one step back. Shift the cliffs the other way."),
@@ -142,7 +152,6 @@ def one_further(yours):
         (-asked - 1, "The score is highest at x = −q − 1: the query enters with the wrong sign."),
     ):
         expect(not torch.equal(found, wrong), sentence)
-    expect(scores.std() > 1e-9, "All scores are the same: the units cancel. Shift one of the cliffs.")
     expect(
         found.unique().numel() > 1 or found[0].abs() == 6,
         f"The ridge is at x = {found[0]:.0f} whatever the query is: look at U's first column.",
@@ -156,6 +165,13 @@ def one_further(yours):
     expect(
         torch.equal(found, asked + 1),
         f"For q = {asked[0]:.0f} the score is highest at x = {found[0]:.0f} instead of {asked[0] + 1:.0f}.",
+    )
+    fine = torch.linspace(-6, 6, 241).double()  # steps of 0.05
+    scores = additive_score(torch.tensor([[0.0, 1.0]]).double(), fine[:, None], W, U, v)[0]
+    top = fine[scores > scores.max() - 1e-9].mean()
+    expect(
+        (top - 1).abs() < 0.05,
+        f"Of whole candidates x = q + 1 wins, but for q = 0 the ridge is at x = {top:.2f}: check the shifts.",
     )
 
 
@@ -184,6 +200,8 @@ def contexts(yours):
         "the context",
         typical={
             "Padding has a share in the context: the mask is not used.": mix(scores.softmax(-1)),
+            "The weights no longer sum to one: the mask came after the softmax.":
+                mix(scores.softmax(-1) * mask),
             "Padding is all that is looked at: True means that the decoder may look there.":
                 mix(masked_softmax(scores, ~mask)),
             "The query is not used: add U s to W h.": mix(masked_softmax(torch.tanh(h @ W.T) @ v, mask)),
