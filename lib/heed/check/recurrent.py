@@ -24,24 +24,32 @@ def remember(yours):
             h = tanh(w_x * x + w_h * h + b)
         return h
 
+    # the sum in the six cases (h, x), with the sign that it needs
+    sums = {1: (w_x + b, w_x - w_h + b, w_h + b, w_x + w_h + b), -1: (b, b - w_h)}
+    weak = all(sign * a > 0 for sign, rows in sums.items() for a in rows)
+
+    def near(h, wanted, sentence):
+        signs = f"All signs are right, but h is {h:.2f}, not near {wanted}: make all three numbers larger."
+        expect(h * wanted > 0.9, signs if weak else sentence)
+
     h = last([0])
-    expect(h < -0.9, f"After one other word the state should be near −1, and it is {h:.2f}: b decides.")
+    near(h, -1, f"After one other word the state should be near −1, and it is {h:.2f}: b decides.")
     h = last([1])
-    expect(h > 0.9, f"Right after “not” as the first word, the state should be near 1, and it is {h:.2f}.")
+    near(h, 1, f"Right after “not” as the first word, the state should be near 1, and it is {h:.2f}.")
     h = last([1, 0])
-    expect(h > 0.9, f"The state forgets: one word after “not” it is {h:.2f}. The old state must weigh more.")
+    near(h, 1, f"The state forgets: one word after “not” it is {h:.2f}. The old state must weigh more.")
     h = last([0, 1])
-    expect(h > 0.9, f"A “not” after another word is missed, h is {h:.2f}: w_x is too small beside w_h.")
+    near(h, 1, f"A “not” after another word is missed, h is {h:.2f}: w_x is too small beside w_h.")
     for words in product([0, 1], repeat=6):
         h, wanted = last(words), 1 if any(words) else -1
-        expect(h * wanted > 0.9, f"After the inputs {list(words)} the state is {h:.2f} instead of {wanted}.")
+        near(h, wanted, f"After the inputs {list(words)} the state is {h:.2f} instead of {wanted}.")
     many = [0] * 100_000
     h = last([1, *many])
-    expect(h > 0.9, f"The state fades: {len(many)} words after “not” it is {h:.2f}. Is w_h large enough?")
+    near(h, 1, f"The state fades: {len(many)} words after “not” it is {h:.2f}. Is w_h large enough?")
     h = last(many)
-    expect(h < -0.9, f"After {len(many)} other words the state has left −1, it is {h:.2f}.")
+    near(h, -1, f"After {len(many)} other words the state has left −1, it is {h:.2f}.")
     h = last([*many, 1])
-    expect(h > 0.9, f"A “not” after {len(many)} other words is missed, h is {h:.2f}.")
+    near(h, 1, f"A “not” after {len(many)} other words is missed, h is {h:.2f}.")
 
 
 @exercise
@@ -75,8 +83,14 @@ def bio_tags(yours):
         right = written(n, marked, "B", "I")
         dashes = [str(tag).replace("_", "-") for tag in tags]
         expect(tags == right or dashes != right, "A hyphen stands before the kind, as in B-PLACE.")
+        expect(tags == right or set(dashes) != {"O"}, "Every tag is O, although words are marked.")
+        upper = [tag.upper() for tag in dashes]
+        expect(tags == right or upper != right, "Only the case is wrong: write B-PLACE, not b-place.")
         for sentence, way in typical.items():
             expect(tags == right or tags != written(n, marked, *way), sentence)
+        for span in marked:
+            rest = written(n, marked - {span}, "B", "I")
+            expect(tags == right or tags != rest, f"One span is missing: {tuple(span)} in {n} words.")
         expect(tags == right, f"For {n} words and {sorted(map(tuple, marked))} it should be {right}.")
 
 
@@ -87,6 +101,7 @@ def perplexity(yours):
     ids = torch.tensor([[4, 5, 6, 2, 2], [5, 2, 0, 0, 0], [1, 4, 2, 0, 0]])
     real = ids != 0
     loss = -scores.log_softmax(-1).gather(-1, ids[..., None])[..., 0]
+    p = (-loss[real]).exp()
     raw = -scores.gather(-1, ids[..., None])[..., 0]
     along = [(-scores.log_softmax(i).gather(-1, ids[..., None])[..., 0])[real].mean().exp() for i in (0, 1)]
     by_name = torch.stack([row[mask].mean() for row, mask in zip(loss, real, strict=True)])
@@ -105,6 +120,9 @@ def perplexity(yours):
                 by_name.exp().mean(),
             "This is the mean of 1/p; take the mean of −log p first, and exp of that.":
                 loss[real].exp().mean(),
+            "This is 1 over the mean of p; take the mean of −log p, and exp of that.": 1 / p.mean(),
+            "The logarithm is missing: this is exp of the mean of −p.": (-p).mean().exp(),
+            "The logarithm and the minus are missing: this is exp of the mean of p.": p.mean().exp(),
             "These are scores, not logarithms of probabilities: log_softmax is missing.":
                 raw[real].mean().exp(),
             "The sign is wrong: a perplexity below 1 would be surer than sure.": (-loss[real].mean()).exp(),
@@ -158,6 +176,8 @@ def back_through_time(yours):
                 wrongly(lambda g, t: (g * (1 - states[t].tanh() ** 2)) @ W_h),
             "The slope of tanh is 1 − h², and here it is 1 − h.":
                 wrongly(lambda g, t: (g * (1 - states[t])) @ W_h),
+            "The rows are sums over time; each should be the gradient with respect to one state alone.":
+                true.flip(0).cumsum(0).flip(0),
             "All rows are the gradient of the last state: each step back must change it.":
                 gradient.expand(n, d),
         },
