@@ -60,14 +60,37 @@ def test_padding_can_be_taken_off_again(sequences):
         assert row[: len(sequence)] == sequence and set(row[len(sequence) :]) <= {PAD}
 
 
-@given(st.integers(1, 13), st.integers(0, 99))
-def test_every_round_holds_every_pair_once(size, seed):
+@given(st.sampled_from([1, 2, 5, 10, 13]), st.integers(1, 4), st.integers(0, 99))
+def test_every_round_holds_every_pair_once(size, pool, seed):
     n_batches = -(-len(TEN) // size)
-    stream = batches(TEN, size, seed)
+    stream = batches(TEN, size, seed, pool)
     rounds = [list(islice(stream, n_batches)) for _ in range(2)]
     for batch_list in rounds:
         assert sorted(row for batch in batch_list for row in rows(batch)) == [(i,) for i in range(4, 14)]
-        assert all(len(batch.source) == size for batch in batch_list[:-1])
+        assert sum(len(batch.source) < size for batch in batch_list) <= 1
+
+
+def test_a_pool_is_sorted_by_length_and_its_batches_come_in_any_order():
+    """Four pairs of each length: in a sorted pool of all sixteen, a batch of two knows one length."""
+    pairs = [([i] * n, [BOS, *[i] * n, EOS]) for n in (1, 2, 3, 4) for i in range(4, 8)]
+    first = list(islice(batches(pairs, 2, seed=0, pool=8), 8))
+    assert all(batch.source_mask.all() for batch in first)
+    lengths = [batch.source.shape[1] for batch in first]
+    assert sorted(lengths) == [1, 1, 2, 2, 3, 3, 4, 4] and lengths != sorted(lengths)
+    drawn = list(islice(batches(pairs, 2, seed=0), 8))
+    assert not all(batch.source_mask.all() for batch in drawn)
+    half = list(islice(batches(pairs, 2, seed=0, pool=4), 8))  # a pool holds the pairs of four drawn batches
+    for start in (0, 4):
+        pooled, plain = (
+            sorted(tuple(filter(None, row)) for batch in part[start : start + 4] for row in rows(batch))
+            for part in (half, drawn)
+        )
+        assert pooled == plain
+
+
+def test_equal_sources_are_sorted_by_the_target():
+    pairs = [([4], [BOS, *[5] * n, EOS]) for n in (1, 2, 1, 2, 1, 2, 1, 2)]
+    assert all(batch.target_mask.all() for batch in islice(batches(pairs, 2, seed=1, pool=4), 8))
 
 
 def test_rounds_differ_and_pairs_stay_together():
@@ -104,7 +127,8 @@ def test_the_list_given_is_not_shuffled():
     [
         (lambda: pad([]), "pad needs at least one sequence, got none"),
         (lambda: batches([], 3, seed=0), "batches needs at least one pair, got none"),
-        (lambda: batches(TEN, 0, seed=0), "at least one pair, but size=0"),
+        (lambda: batches(TEN, 0, seed=0), "at least one pair, and a pool one batch, but size=0, pool=1"),
+        (lambda: batches(TEN, 3, seed=0, pool=0), "but size=3, pool=0"),
         (lambda: pad_batch([]), "pad needs at least one sequence, got none"),
     ],
 )

@@ -63,25 +63,32 @@ def pad_batch(pairs):
     return Batch(pad([source for source, _ in pairs]), pad([target for _, target in pairs]))
 
 
-def batches(pairs, size, seed):
+def batches(pairs, size, seed, pool=1):
     """An endless stream of batches: all pairs in a random order, then all in another order, and so on.
 
     pairs: pairs (source ids, target ids), each target with its BOS and EOS
-    size: pairs in a batch; the last batch of a round may be smaller
+    size: pairs in a batch; the last batch of a pool or of a round may be smaller
     seed: the same seed gives the same stream
+    pool: how many batches are drawn at a time, sorted by length among themselves, cut and shuffled; so each
+        of them holds sentences of like length, and less of it is padding. 1 leaves them as they are drawn
 
-    Returns an iterator of Batch. Raises ValueError if there is no pair or `size` is below 1.
+    Returns an iterator of Batch. Raises ValueError if there is no pair, or `size` or `pool` is below 1.
     """
     pairs = list(pairs)
     if not pairs:
         raise ValueError("batches needs at least one pair, got none")
-    if size < 1:
-        raise ValueError(f"a batch holds at least one pair, but {size=}")
-    return _rounds(pairs, size, random.Random(seed))
+    if size < 1 or pool < 1:
+        raise ValueError(f"a batch holds at least one pair, and a pool one batch, but {size=}, {pool=}")
+    return _rounds(pairs, size, pool, random.Random(seed))
 
 
-def _rounds(pairs, size, rng):
+def _rounds(pairs, size, pool, rng):
     while True:
         order = rng.sample(pairs, len(pairs))
-        for start in range(0, len(order), size):
-            yield pad_batch(order[start : start + size])
+        for start in range(0, len(order), size * pool):
+            drawn = order[start : start + size * pool]
+            if pool > 1:
+                drawn.sort(key=lambda pair: (len(pair[0]), len(pair[1])))
+            cuts = [drawn[i : i + size] for i in range(0, len(drawn), size)]
+            rng.shuffle(cuts)
+            yield from map(pad_batch, cuts)
