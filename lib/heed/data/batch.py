@@ -67,7 +67,7 @@ def batches(pairs, size, seed, pool=1):
     """An endless stream of batches: all pairs in a random order, then all in another order, and so on.
 
     pairs: pairs (source ids, target ids), each target with its BOS and EOS
-    size: pairs in a batch; the last batch of a pool or of a round may be smaller
+    size: pairs in a batch; one batch of a round may be smaller, the last one where nothing is sorted
     seed: the same seed gives the same stream
     pool: how many batches are drawn at a time, sorted by length among themselves, cut and shuffled; so each
         of them holds sentences of like length, and less of it is padding. 1 leaves them as they are drawn
