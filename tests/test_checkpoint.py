@@ -175,6 +175,16 @@ def test_weights_are_float32_and_tied_ones_stand_there_once(tmp_path):
     assert other.proj.weight is other.table.weight
 
 
+def test_a_file_that_may_not_be_read_is_not_called_cut(tmp_path, monkeypatch):
+    def refuse(*given, **named):
+        raise PermissionError("not yours")
+
+    save(tmp_path / "c.pt", state())
+    monkeypatch.setattr(torch, "load", refuse)
+    with pytest.raises(PermissionError, match="not yours"):
+        load(tmp_path / "c.pt")
+
+
 def test_weights_of_another_model_or_cut_ones_are_refused(tmp_path):
     path = tmp_path / "m.safetensors"
     with pytest.raises(CheckpointError, match="no weights at"):
@@ -184,6 +194,11 @@ def test_weights_of_another_model_or_cut_ones_are_refused(tmp_path):
         load_weights(path, Tied(d=3))
     with pytest.raises(CheckpointError, match=r"bias is missing from it"):
         load_weights(path, nn.Linear(2, 3))
+    untied = Tied()
+    untied.proj = nn.Linear(5, 7)
+    save_weights(tmp_path / "untied.safetensors", untied)
+    with pytest.raises(CheckpointError, match=r"proj.weight is too much in it"):
+        load_weights(tmp_path / "untied.safetensors", Tied())
     path.write_bytes(path.read_bytes()[:-5])
     with pytest.raises(CheckpointError, match="is cut"):
         load_weights(path, Tied())

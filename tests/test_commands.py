@@ -13,6 +13,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import torch
 
 from heed import recipe
 from heed.__main__ import arriving, main
@@ -367,6 +368,13 @@ def test_a_device_that_does_not_exist_is_refused_with_those_that_do(said):
     with pytest.raises(SystemExit) as ended:
         said("train", "tiny.toml", "--device", "abacus")
     assert ended.value.code == 2
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="here it is there")
+@pytest.mark.parametrize("words", ["train tiny.toml --to far", "translate model", "evaluate model"])
+def test_a_device_that_is_not_there_is_never_replaced_by_another(said, words):
+    status, out, error = said(*words.split(), "--device", "cuda", given="drei\n")
+    assert status == 1 and not out.count("three") and "cuda" in error
 
 
 def test_without_a_command_all_are_named(capsys):

@@ -23,6 +23,7 @@ from heed import engine
 from heed.checkpoint import CheckpointError, average, load
 from heed.engine import Interrupted, fit, hidden_matrices, optimisers
 from heed.engine.devices import choose_device, choose_precision
+from heed.engine.loop import rates
 from heed.engine.optimisers import Muon, compute_in, orthogonal
 from heed.engine.signals import Signals
 from heed.schedule import trapezoid
@@ -250,8 +251,14 @@ def test_it_resumes_with_the_weights_of_the_first_call_and_not_with_those_it_is_
 @pytest.mark.parametrize("change", [{"rate": 0.03}, {"decay": 0.1}, {"optimiser": "adamw"}])
 def test_a_run_does_not_go_on_at_another_rate(tmp_path, change):
     tiny.run(tmp_path, updates=3)
-    with pytest.raises(CheckpointError, match=r"began with the rates and decays 0.02 and 0.* go on"):
+    with pytest.raises(CheckpointError, match=r"began with muon 0.02 and 0.* go on"):
         tiny.run(tmp_path, **change)
+
+
+def test_the_optimisers_are_told_apart_at_the_same_rates():
+    model = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2))
+    muon, adamw = (rates(o.state_dict() for o in optimisers(model, name, 0.1)) for name in ("muon", "adamw"))
+    assert muon != adamw and "muon 0.1 and 0" in muon and "muon" not in adamw
 
 
 def test_a_run_that_has_ended_stays_as_it_is(tmp_path):

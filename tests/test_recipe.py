@@ -15,7 +15,8 @@ from heed.attention import record
 from heed.decode import greedy
 from heed.engine import fit
 from heed.recipe.keys import SECTIONS
-from heed.recipe.training import claim, ended, identity, validation
+from heed.recipe.training import claim, ended, validation
+from heed.recipe.translator import identity
 from heed.schedule import noam
 from heed.text import BOS, EOS, Subwords
 from heed.transformer import make_model
@@ -85,6 +86,7 @@ WRONG = {  # a change -> what the sentence must say
     "data=3": ["section.key=value", "'data=3'"],
     "model.d_model": ["section.key=value", "'model.d_model'"],
     "model.d_model=23": ["d_model=23 is not divisible by n_heads=11"],
+    "model.d_model=33": ["d_model must be even; it is 33"],
     "model.dropout=1": ["[model] dropout = 1 ", "from 0 to below 1"],
     "model.dropout=-0.1": ["dropout = -0.1", "from 0 to below 1"],
     "model.dropout=nan": ["dropout = NaN", "from 0 to below 1"],
@@ -112,6 +114,11 @@ def test_what_cannot_be_is_refused_in_a_sentence(folder, change):
         recipe.read(folder / "mine.toml", [*changes, change])
     for words in ["mine.toml: ", *WRONG[change]]:
         assert words in str(refused.value)
+
+
+def test_shares_that_do_not_fit_together_are_refused_before_a_folder_is_claimed(folder):
+    with pytest.raises(ValueError, match=r"mine\.toml: Shares of a run.*warmup=0\.7, cooldown=0\.6"):
+        read(folder, training__warmup=0.7, training__cooldown=0.6)
 
 
 @pytest.mark.parametrize(
@@ -302,6 +309,21 @@ def test_the_validation_loss_is_the_mean_over_real_tokens_without_smoothing(fold
     assert better is min and validation("loss", None, subwords, 11) == (None, min)
 
 
+def test_the_validation_goes_where_the_model_is(folder, monkeypatch):
+    """Here on the device "meta", which is everywhere and holds shapes alone."""
+    asked = []
+
+    def loss(model, batch, smoothing):
+        asked.append(batch.source.device.type)
+        return 3.0
+
+    monkeypatch.setattr("heed.recipe.training.translation_loss", loss)
+    subwords = recipe.learn_subwords(read(folder), PAIRS)
+    validate, _ = validation("loss", PAIRS, subwords, 23)
+    validate(recipe.build(read(folder), len(subwords)).to("meta"))
+    assert set(asked) == {"meta"}
+
+
 def test_the_validation_by_bleu_wants_it_high(folder):
     found, subwords = made(folder)
     validate, better = validation("bleu", [("drei", "three")] * 3, subwords, tokens=11)
@@ -354,7 +376,7 @@ def test_an_average_is_the_mean_of_the_states_and_a_model_of_its_own(trained, tm
     (trained / "snapshots").mkdir()
     for k in (1, 5):
         scaled = {name: k * tensor for name, tensor in state.items()}
-        checkpoint.save(trained / "snapshots" / f"{k}.pt", {"model": scaled})
+        checkpoint.save(trained / "snapshots" / f"{k}.pt", {"model": scaled}, identity(translator.recipe))
     files = recipe.average(trained, tmp_path / "mean")
     assert [file.name for file in files] == ["1.pt", "5.pt"]
     mean = recipe.load(tmp_path / "mean")
@@ -367,6 +389,11 @@ def test_an_average_is_the_mean_of_the_states_and_a_model_of_its_own(trained, tm
     )
     with pytest.raises(ValueError, match="mean is there already"):
         recipe.average(trained, tmp_path / "mean")
+    other = {**translator.recipe, "training": {**translator.recipe["training"], "seed": 5}}
+    checkpoint.save(trained / "snapshots" / "7.pt", {"model": state}, identity(other))
+    with pytest.raises(ValueError, match=r"7\.pt belongs to another recipe"):
+        recipe.average(trained, tmp_path / "other")
+    assert not (tmp_path / "other").exists()
 
 
 def test_the_explorer_shows_the_weights_of_the_run_that_wrote(trained):

@@ -20,11 +20,10 @@ DEVICES = ("cpu", "cuda", "mps")
 
 def train(words):
     """Train a translator as a recipe says. The same command again goes on where it was stopped."""
-    began = time.monotonic()
     from heed import recipe
 
     folder = words.to or Path("runs", Path(words.recipe).stem)
-    recipe.train(recipe.read(words.recipe, words.set), folder, began, words.device)
+    recipe.train(recipe.read(words.recipe, words.set), folder, words.began, words.device)
     recipe.say(f'The model is in {folder}. Try it: echo "A sentence." | python -m heed translate {folder}')
 
 
@@ -32,7 +31,7 @@ def translate(words):
     """Translate what comes in at the standard input, line by line: one line out for each line in."""
     from heed import recipe
 
-    translator = recipe.load(words.model)
+    translator = recipe.load(words.model, words.device)
     if sys.stdin.isatty():
         print("Write a sentence and press Enter. Ctrl-D ends (Windows: Ctrl-Z, Enter).", file=sys.stderr)
     for lines in arriving(sys.stdin.buffer):
@@ -149,7 +148,9 @@ def main(words=None):
     """
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", newline="\n")
+    began = time.monotonic()
     words = parser().parse_args(words)
+    words.began = began
     from heed.speed import keep_memory
 
     keep_memory()

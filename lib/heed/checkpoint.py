@@ -77,6 +77,8 @@ def load(path, fingerprint=None):
     try:
         saved = torch.load(path, map_location="cpu", weights_only=True)
         found, state = saved["fingerprint"], saved["state"]
+    except (OSError, MemoryError):
+        raise  # the file may be whole: not to be read is no reason to remove it
     except Exception as error:  # a cut file can fail in any way
         raise CheckpointError(
             f"{path} is cut, or no checkpoint ({path.stat().st_size:,} bytes). Remove it to begin anew."
@@ -152,7 +154,7 @@ def load_weights(path, model):
         raise CheckpointError(f"{path} is cut, or holds no weights ({size}).") from error
     own, wanted = model.state_dict(), first_names(model)
     for name in sorted(set(wanted.values()) ^ tensors.keys()):
-        where = "missing from" if name in own else "too much in"
+        where = "too much in" if name in tensors else "missing from"
         raise CheckpointError(f"{path} holds another model: {name} is {where} it.")
     for name in sorted(tensors):
         if tensors[name].shape != own[name].shape:

@@ -102,14 +102,15 @@ def fit(
     run that was killed and resumed ends with the same weights as one that was left alone, to the last bit.
 
     model: wherever it is; fit moves it to the device
-    batches: a `heed.data.TokenBatches`, or what else has epoch(k), part(indices, i, n) and batch(indices)
+    batches: a `heed.data.TokenBatches`, or what else has epoch(k), part(indices, i, n) and
+        batch(indices), a dataclass with tensors and `n_tokens`, its real target tokens
     loss: loss(model, batch) -> the SUM of the loss over the batch's real target tokens. fit divides by the
         tokens of the whole step, so that it does not matter in how many parts and processes it is computed
     folder: gets log.jsonl, checkpoint.pt (the latest), best.pt, snapshots/, average.pt and model.safetensors,
         which is to be used; all processes must see it
     updates, minutes: where to end; one of them, or both and whichever comes first. How far the run has come,
-        max(step / updates, elapsed / minutes), drives the rate. Minutes count from this call on; the last
-        validation, and the average, come after them
+        max(step / updates, elapsed / minutes), drives the rate. Minutes count from this call on, and those
+        that were spent before a resume count, too; the last validation and the average come after them
     optimiser: "adamw"; or "muon" for the hidden matrices, and AdamW for embeddings, generator, norms, biases
     rate: the highest learning rate. Muon's is scaled to move a matrix as far as AdamW's would
     rest_rate: AdamW's beside Muon; the same as `rate` if it is not given
@@ -234,9 +235,12 @@ def how_far(place, updates, minutes, patience):
 
 
 def rates(memories):
-    """The highest rate and the decay of each group of parameters, in words, from the states of optimisers."""
+    """The optimiser, highest rate and decay of each group of parameters, in words, from the states of all."""
     groups = [group for memory in memories for group in memory["param_groups"]]
-    return ", ".join(f"{group['highest']:g} and {group['weight_decay']:g}" for group in groups)
+    return ", ".join(
+        f"{'muon' if 'momentum' in group else 'adamw'} {group['highest']:g} and {group['weight_decay']:g}"
+        for group in groups
+    )
 
 
 class Run:
@@ -270,7 +274,7 @@ class Run:
         begun, asked = rates(state["optimisers"]), rates(o.state_dict() for o in self.optimisers)
         if begun != asked:
             raise CheckpointError(
-                f"{path} began with the rates and decays {begun} and is to go on with {asked}. "
+                f"{path} began with {begun} (optimiser, rate and decay) and is to go on with {asked}. "
                 "Go on as it began, or train in another folder."
             )
         self.place = Place(**state["place"])
@@ -479,7 +483,5 @@ class Run:
 
 def batch_on(batch, device):
     """The same batch, its tensors on this device."""
-    if isinstance(batch, torch.Tensor):
-        return batch.to(device)
     moved = {name: x.to(device) for name, x in vars(batch).items() if isinstance(x, torch.Tensor)}
     return replace(batch, **moved)

@@ -6,6 +6,8 @@ import tomllib
 from pathlib import Path
 
 from heed.attention import check_heads
+from heed.engine.loop import share_of_rate
+from heed.position import sinusoids
 from heed.recipe.keys import SECTIONS
 
 OURS = Path(__file__).parents[3] / "recipes"
@@ -104,6 +106,8 @@ def _checked(given):
     if recipe["training"]["patience"] is not None and recipe["data"]["valid"] is None:
         raise ValueError("[training] patience needs [data] valid, to see whether the model gets better.")
     check_heads(recipe["model"]["d_model"], recipe["model"]["n_heads"])
+    sinusoids(1, recipe["model"]["d_model"])
+    share_of_rate(*(recipe["training"][key] for key in ("schedule", "warmup", "cooldown")))
     return recipe
 
 

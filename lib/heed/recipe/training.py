@@ -9,11 +9,12 @@ from heed import checkpoint
 from heed.data import TokenBatches
 from heed.decode import translate
 from heed.engine import fit
+from heed.engine.loop import batch_on
 from heed.evaluate import bleu
 from heed.loss import translation_loss
 from heed.recipe.corpus import encoded, fingerprint, learn_subwords, sentences
 from heed.recipe.toml import differences, read, write
-from heed.recipe.translator import Translator, build, load
+from heed.recipe.translator import Translator, build, identity, load
 
 
 def train(recipe, folder, began=None, device=None):
@@ -86,8 +87,9 @@ def validation(how, pairs, subwords, tokens):
     plan, n_tokens = batches.epoch(0), sum(len(target) - 1 for _, target in ids)
 
     def loss(model):
-        total = sum(float(translation_loss(model, batches.batch(indices), 0.0)) for indices in plan)
-        return {"valid_loss": total / n_tokens}
+        device = next(model.parameters()).device
+        parts = (batch_on(batches.batch(indices), device) for indices in plan)
+        return {"valid_loss": sum(float(translation_loss(model, part, 0.0)) for part in parts) / n_tokens}
 
     return loss, min
 
@@ -119,12 +121,6 @@ def ended(folder):
         return bool(lines) and "ended" in json.loads(lines[-1])
     except json.JSONDecodeError:  # cut in the middle: the run was killed
         return False
-
-
-def identity(recipe):
-    """The fingerprint of a training: of recipe, data and vocabulary, and not of where the files lie."""
-    data = {key: value for key, value in recipe["data"].items() if not isinstance(value, list)}
-    return fingerprint([write({**recipe, "data": data})])
 
 
 def is_first():

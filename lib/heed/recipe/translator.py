@@ -11,7 +11,8 @@ from heed import checkpoint
 from heed.attention import record
 from heed.decode import greedy, translate
 from heed.engine import choose_device
-from heed.recipe.toml import read
+from heed.recipe.corpus import fingerprint
+from heed.recipe.toml import read, write
 from heed.speed import quick
 from heed.text import BOS, EOS, Subwords
 from heed.transformer import make_model, tie
@@ -100,6 +101,12 @@ def load(folder, device="cpu"):
     return Translator(model.eval().to(choose_device(device)), subwords, recipe)
 
 
+def identity(recipe):
+    """The fingerprint of a training: of recipe, data and vocabulary, and not of where the files lie."""
+    data = {key: value for key, value in recipe["data"].items() if not isinstance(value, list)}
+    return fingerprint([write({**recipe, "data": data})])
+
+
 def average(folder, to, files=()):
     """Make a trained model out of several states of another one: each weight is the mean of theirs.
 
@@ -107,7 +114,8 @@ def average(folder, to, files=()):
     to: the folder of the new one; it must not be there yet
     files: snapshots or checkpoints of the model; all of its snapshots if none is named
 
-    Returns the files. Raises ValueError if there are none, if one is no checkpoint, or if `to` is there.
+    Returns the files. Raises ValueError if there are none, if one is no checkpoint of this training, or if
+    `to` is there.
     """
     folder, to = Path(folder), Path(to)
     translator = load(folder)
@@ -116,7 +124,9 @@ def average(folder, to, files=()):
         raise ValueError(f"There is nothing to average in {folder / 'snapshots'}: [training] keep was 0.")
     if to.exists():
         raise ValueError(f"{to} is there already. Choose another folder with --to.")
-    translator.model.load_state_dict(checkpoint.average(checkpoint.load(file)["model"] for file in files))
+    mine = identity(translator.recipe)
+    states = (checkpoint.load(file, mine)["model"] for file in files)
+    translator.model.load_state_dict(checkpoint.average(states))
     to.mkdir(parents=True)
     for name in ("recipe.toml", "subwords.json"):
         shutil.copy(folder / name, to / name)
