@@ -247,6 +247,13 @@ def test_heads_that_do_not_divide_the_width_are_refused(n_heads, nearest):
         MultiHeadAttention(D_MODEL, n_heads)
 
 
+@pytest.mark.parametrize("mask", [torch.arange(40) > 3, torch.tensor(True)])
+def test_a_mask_of_fewer_axes_is_the_same_for_every_query_fused_or_not(mask):
+    torch.manual_seed(0)
+    x = torch.randn(2, 3, 40, 6, dtype=torch.float64)
+    assert torch.allclose(fused_attention(x, x, x, mask), attention(x, x, x, mask)[0], atol=1e-12)
+
+
 @pytest.mark.parametrize(("n", "fused"), [(5, False), (37, True)])
 def test_the_layer_computes_the_same_fused_recorded_or_explicit(n, fused, monkeypatch):
     torch.manual_seed(n)

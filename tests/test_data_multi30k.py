@@ -257,3 +257,9 @@ def test_the_real_addresses_and_sums(monkeypatch):
     assert {f"{stem}.{language}.gz" for stem in module.STEMS.values() for language in ("de", "en")} == set(
         module.SHA256
     )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems have no such permissions")
+def test_a_file_in_the_cache_may_be_read_by_all(tmp_path):
+    module._keep(tmp_path / "cache" / "file", b"whole")
+    assert (tmp_path / "cache" / "file").stat().st_mode & 0o777 == 0o644

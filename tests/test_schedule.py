@@ -44,6 +44,11 @@ def test_a_share_needs_a_warmup(warmup):
         inverse_root(0.5, warmup)
 
 
+def test_a_run_does_not_begin_before_its_beginning():
+    with pytest.raises(ValueError, match="progress=-1"):
+        inverse_root(-1, 0.1)
+
+
 def test_a_trapezoid_on_paper():
     assert [trapezoid(p, 0.25, 0.5) for p in (0, 0.125, 0.25, 0.4, 0.5, 0.75, 1)] == [0, 0.5, 1, 1, 1, 0.5, 0]
     assert [trapezoid(p, 0.2) for p in (0.1, 0.2, 0.6, 1)] == [0.5, 1, 0.5, 0]  # nothing between up and down

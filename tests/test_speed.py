@@ -54,6 +54,20 @@ def test_the_loss_of_scores_far_apart_is_finite():
     assert loss.isfinite() and x.grad is not None and weight.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("smoothing", [-0.1, 1.0, 1.5])
+def test_a_smoothing_that_is_no_share_is_refused(smoothing):
+    (x, weight, bias), target = rows()
+    with pytest.raises(ValueError, match=f"from 0 to below 1; it is {smoothing}"):
+        linear_cross_entropy(x, weight, bias, target, smoothing)
+
+
+def test_a_forbidden_token_costs_what_it_costs_torch():
+    (x, weight, bias), target = rows()
+    bias.data[3], target[target == 3] = -torch.inf, 4
+    ours, theirs = linear_cross_entropy(x, weight, bias, target), F.linear(x, weight, bias)
+    assert torch.allclose(ours, F.cross_entropy(theirs, target, reduction="sum"), rtol=1e-12)
+
+
 def test_bytes_are_even_and_follow_torchs_seed():
     torch.manual_seed(3)
     drawn, more = random_bytes((256, 1009)), random_bytes((256, 1009))
@@ -96,8 +110,13 @@ def test_no_dropout_is_none(p):
     assert torch.equal(ByteDropout(0.5).eval()(x), x)
 
 
-def test_dropping_all_but_nothing_stays_finite():
+def test_dropping_all_or_nearly_all_stays_finite():
     assert ByteDropout(0.999)(torch.ones(1009)).isfinite().all()
+    assert not ByteDropout(1.0)(torch.ones(1009)).any()
+
+
+def test_nothing_to_drop_is_nothing():
+    assert ByteDropout(0.5)(torch.ones(3, 0, 5)).shape == (3, 0, 5)
 
 
 def test_one_kernel_gives_the_layer_norm_of_seven():

@@ -419,3 +419,10 @@ def test_decode_refuses_a_wrong_id_even_after_the_end():
 def test_subwords_refuse_in_words(call, sentence):
     with pytest.raises(ValueError, match=sentence):
         call()
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32])
+def test_ids_in_a_small_type_are_compared_with_the_whole_vocabulary(dtype):
+    check_ids(torch.tensor([0, 100], dtype=dtype), 37_000)
+    with pytest.raises(ValueError, match="token id 100 at position 1 is outside a vocabulary of 100"):
+        check_ids(torch.tensor([0, 100], dtype=dtype), 100)

@@ -134,10 +134,12 @@ def fused_attention(q, k, v, mask=None, dropout=0.0):
     dropout: the share of the weights that is dropped
 
     Returns (..., n_q, d_v).
+    Raises ValueError if the mask is not bool or does not fit the scores.
     """
     if mask is None:
         return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout)  # (..., n_q, d_v)
     check_mask(mask, (*q.shape[:-1], k.shape[-2]))
+    mask = torch.atleast_2d(mask)  # the kernel takes no other
     somewhere = mask.any(dim=-1, keepdim=True)
     somehow = mask | ~somewhere
     mixture = F.scaled_dot_product_attention(q, k, v, attn_mask=somehow, dropout_p=dropout)  # (..., n_q, d_v)
@@ -230,6 +232,8 @@ class MultiHeadAttention(nn.Module):
 
 def check_heads(d_model, n_heads):
     """Refuse a width that the heads cannot share equally, and name the nearest number of heads that can."""
+    if d_model < 1:
+        raise ValueError(f"{d_model=} leaves the heads nothing to share.")
     if n_heads < 1 or d_model % n_heads:
         fits = [h for h in range(1, d_model + 1) if d_model % h == 0]
         nearest = min(fits, key=lambda h: abs(h - n_heads))

@@ -273,7 +273,7 @@ def free_run(model, source, n_max):
     n_max: the most tokens to write
 
     Returns ids (b, n) with n ≤ n_max, without BOS; what follows a row's EOS is PAD. A row that reaches n_max
-    without EOS is returned as it stands. An empty source gives an empty row.
+    without EOS is returned as it stands. An empty source beside others gives an empty row.
     """
     with torch.no_grad():
         state, memory = model.start(source)

@@ -43,10 +43,10 @@ def inverse_root(progress, warmup):
     progress: how much of the run lies behind, from 0 to 1, by updates or by the clock
     warmup: share of the run for the way up
 
-    Returns a number from 0 to 1. Raises ValueError for a warm-up that is no share of the run.
+    Returns a number from 0 to 1. Raises ValueError for a negative progress and a warm-up that is no share.
     """
-    if not 0 < warmup <= 1:
+    if progress < 0 or not 0 < warmup <= 1:
         raise ValueError(
-            f"A warm-up is a share of the run, above 0 and at most 1; {warmup=}."
+            f"Progress is 0 or more, a warm-up a share above 0 and at most 1; {progress=}, {warmup=}."
         )
     return progress / warmup if progress < warmup else (warmup / progress) ** 0.5

@@ -25,7 +25,8 @@ def keep_memory():
     page, each page filled with zeros first. Here blocks of any size come from one heap that does not shrink.
     torch's matrix library may also remember how to multiply more shapes: token batches have hundreds.
 
-    Returns whether there was something to set: there is on Linux with glibc; elsewhere nothing is done.
+    Returns whether there was something to set: on Linux with glibc the heap, and
+    everywhere how many shapes torch's matrix library remembers; it tells of the first.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "10000")  # read at the first product
     if not sys.platform.startswith("linux"):
@@ -48,7 +49,7 @@ def random_bytes(shape):
     n = math.prod(shape)
     generator = np.random.Generator(np.random.SFC64(int(torch.randint(2**63 - 1, ()))))
     drawn = generator.integers(0, 2**64 - 1, size=(n + 7) // 8, dtype=np.uint64, endpoint=True)
-    return torch.from_numpy(drawn).view(torch.uint8)[:n].view(shape)
+    return torch.from_numpy(drawn.view(np.uint8)[:n]).view(shape)
 
 
 def byte_mask(x, dropped):
@@ -67,8 +68,8 @@ class ByteDropout(nn.Dropout):
     """
 
     def forward(self, x):
-        dropped = min(round(256 * self.p), 255)
-        if not self.training or not dropped or x.device.type != "cpu":
+        dropped = round(256 * self.p)
+        if not self.training or dropped in (0, 256) or x.device.type != "cpu":
             return super().forward(x)
         return x * byte_mask(x.detach(), dropped)
 
@@ -121,7 +122,8 @@ class LinearCrossEntropy(torch.autograd.Function):
         for i in range(0, n, rows):
             part, y = scores[i : min(i + rows, n)], target[i : i + rows, None]
             log_p = (part + bias).log_softmax(-1)
-            loss -= (1 - smoothing) * log_p.gather(1, y).sum() + smoothing / vocab * log_p.sum()
+            shared = smoothing / vocab * log_p.sum() if smoothing else 0.0  # a log p may be −∞: 0 · ∞ is nan
+            loss -= (1 - smoothing) * log_p.gather(1, y).sum() + shared
             gradient = log_p.exp_().sub_(smoothing / vocab)
             part.copy_(gradient.scatter_add_(1, y, gradient.new_full(y.shape, smoothing - 1)))
         ctx.save_for_backward((scores @ weight)[:n], scores.t() @ x, scores.sum(0))
@@ -142,8 +144,11 @@ def linear_cross_entropy(x, weight, bias, target, smoothing=0.0, rows=64):
     target: (n,), ids of real tokens only
     rows: how many rows are worked on at a time; so many as stay in the processor's cache
 
-    Returns a number, in float32 at least.
+    Returns a number, in float32 at least. It can be differentiated once.
+    Raises ValueError if smoothing is no share.
     """
+    if not 0 <= smoothing < 1:
+        raise ValueError(f"Smoothing is a share, from 0 to below 1; it is {smoothing}.")
     if torch.is_autocast_enabled(x.device.type):
         dtype = torch.get_autocast_dtype(x.device.type)
         x, weight, bias = x.to(dtype), weight.to(dtype), bias.to(dtype)

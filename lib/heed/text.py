@@ -38,6 +38,7 @@ def check_ids(ids, n, position=()):
     ids = torch.as_tensor(ids)
     if ids.numel() and (ids.is_floating_point() or ids.dtype == torch.bool):
         raise ValueError(f"token ids are whole numbers, but these are {ids.dtype}: make them with encode()")
+    ids = ids.long()  # a small type would wrap n
     wrong = ((ids < 0) | (ids >= n)).nonzero()
     if len(wrong):
         first = tuple(wrong[0].tolist())

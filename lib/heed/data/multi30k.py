@@ -141,6 +141,7 @@ def _keep(path, data):
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+        beside.chmod(0o644)  # a temporary file is its owner's alone, and a cache may be shared
         os.replace(beside, path)
     except OSError as error:
         if beside:

@@ -29,8 +29,9 @@ from heed.data.templates import (
 TAGS = ("O", *(f"{prefix}-{kind}" for kind in ("PLACE", "LANGUAGE", "MONEY", "MONTH") for prefix in "BI"))
 SHARE_AMBIGUOUS = 0.4
 
-# Codes in CLDR that are no place to be in: groups of states, islands without people, tests of software; the
-# two Congos, which CLDR writes with a dash; Turkey, which stands among the ambiguous names.
+# Codes in CLDR that are no place to be in: groups of states, parts of other places, islands with few people
+# or none, tests of software; the two Congos, which CLDR writes with a dash; Turkey, which stands among the
+# ambiguous names.
 _NO_PLACE = set("AC AQ BV CC CD CG CP CQ CX DG EA EU EZ GS HM IC IO QO TA TF TR UM UN XA XB ZZ".split())
 _A_DAY = date(2025, 1, 1)  # the money that was used on one day; without it the corpus would change with time
 _WITH_ARTICLE = set("Bahamas Comoros Gambia Maldives Netherlands Philippines Seychelles".split())
