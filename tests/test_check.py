@@ -43,6 +43,11 @@ def test_a_stub_is_not_started(capsys, stub):
     assert line(capsys, doubling, stub) == "○ Not started: fill in the function above"
 
 
+def test_what_torch_does_not_know_is_no_stub(capsys):
+    said = line(capsys, doubling, lambda x: torch.softmax(x > 1, dim=-1))
+    assert said.startswith("✗ Not yet: ") and "NotImplementedError" in said
+
+
 def test_a_right_answer_says_what_was_shown(capsys):
     assert line(capsys, doubling, right) == "✓ doubling: twice the input comes out"
 

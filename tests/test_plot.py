@@ -25,7 +25,7 @@ from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
 from heed import plot
 from heed.data.dates import DATE_LANGUAGES
 from heed.data.names import NAME_LANGUAGES
-from heed.plot.charts import EndLabel, apart
+from heed.plot.charts import EndLabel, apart, significant
 from heed.plot.style import CJK, COLOURS, LINES, MARKERS, SCORES, WEIGHTS, as_text, ink_on, luminance, written
 
 FRENCH = "mercredi 5 septembre 198"
@@ -87,6 +87,9 @@ FIGURES = {
     "attending, first": lambda: plot.attending(["drei", "und", "zwanzig"], ["twenty"], [0.1, 0.1, 0.8]),
     "attending, crowded": lambda: plot.attending(list(FRENCH), list("1987-0"), weights(1, 24)[0], LONG),
     "alignment": lambda: plot.alignment(weights(4, 5), words(5), ["a", "b", "c", "d"], "Joined"),
+    "alignment, crowded": lambda: plot.alignment(
+        weights(3, 11), [f"word{i}" for i in range(11)], ["a", "b", "c"], "Many below"
+    ),
     "rnn": lambda: plot.cell("rnn", "A cell"),
     "gru": lambda: plot.cell("gru", "A cell"),
     "lstm": lambda: plot.cell("lstm", "A cell"),
@@ -501,7 +504,10 @@ def arrows(ax):
 
 @pytest.mark.parametrize(
     "name",
-    "N→N/N⇄N/N→1/1→N/N→M/attending/attending, first/attending, crowded/alignment/rnn/gru/lstm".split("/"),
+    [
+        *"N→N/N⇄N/N→1/1→N/N→M/attending/attending, first/attending, crowded".split("/"),
+        *"alignment/alignment, crowded/rnn/gru/lstm".split("/"),
+    ],
 )
 def test_each_text_of_a_drawing_stays_inside_its_shape(name):
     ax = FIGURES[name]()
@@ -604,3 +610,18 @@ def test_four_shapes_fit_one_figure():
         ValueError, match=r"needs .* inches, and this Axes has only .* make the figure larger"
     ):
         plot.network("N→M", ax=plt.subplots(figsize=(2, 2))[1])
+
+
+def test_a_weight_that_rounding_has_lifted_above_one_has_a_colour():
+    plot.alignment([[1 + 5e-7, 0], [0, 1]], ["a", "b"], ["x", "y"]).figure.canvas.draw()
+
+
+def test_bfloat16_is_drawn_and_says_the_same():
+    table = torch.tensor([[0.25, 0.75], [1.0, 0.0]], requires_grad=True)
+    one, other = (plot.heatmap(t, ["a", "b"], ["x", "y"]) for t in (table, table.bfloat16()))
+    assert [t.get_text() for t in one.texts] == [t.get_text() for t in other.texts]
+
+
+def test_numbers_of_very_different_size_have_two_figures_each_and_no_exponent():
+    assert significant(np.array([250.5, 1.2])) == ["250", "1.2"]
+    assert significant(np.array([0.012, -0.0346])) == ["0.012", "\N{MINUS SIGN}0.035"]

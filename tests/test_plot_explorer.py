@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -262,3 +263,9 @@ def test_a_page_that_has_chosen_its_light_is_followed(browser, tmp_path):
         page.write_text(f"<!DOCTYPE html>{chosen}<meta charset=utf-8>{html}", encoding="utf-8")
         browser.open(page, dark=dark)
         assert browser.ask(ink) == expected, chosen
+
+
+def test_weights_that_a_model_computes_may_be_shown_as_they_are():
+    table = torch.rand(1, 2, 3, 4).softmax(-1).requires_grad_()
+    page = plot.explorer({"source": table.bfloat16()}, [*"abc"], [*"wxyz"])._repr_html_()
+    assert "<table" in page

@@ -166,20 +166,24 @@ def signed(number):
 
 
 def significant(values):
-    """The values in writing, with the same number of decimals, enough for three figures of the largest."""
+    """The values in writing, with the same number of decimals, enough for three figures of the largest.
+
+    Where that would leave nothing of the smallest, and where all are below 0.1, each has two figures.
+    """
     sizes = np.abs(values)
     if np.all(values == np.round(values)):
         form = ".0f"
     elif sizes.max() < 0.1 or sizes[sizes > 0].min() < sizes.max() / 100:
-        form = ".2g"
+        form = "g"
     else:
         form = f".{max(0, 2 - int(np.floor(np.log10(sizes.max()))))}f"
-    return [signed(f"{value:{form}}") for value in values]
+    shown = [float(f"{value:.2g}") if form == "g" else value for value in values]
+    return [signed(f"{value:{form}}") for value in shown]
 
 
 def numbers(values):
     """The values as a numpy array of floats; a tensor may carry gradients."""
-    return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values, dtype=float)
+    return np.asarray(values.detach().cpu().double() if hasattr(values, "detach") else values, dtype=float)
 
 
 def _table(values, masked=False):

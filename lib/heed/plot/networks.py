@@ -274,7 +274,8 @@ class Page:
         leave: (column, inches) of more room before one column
         """
         room = self.room - 0.8  # the names at the side take the rest
-        for self.size, self.radius, gap in DENSITIES:  # as airy as the page allows
+        closer = [density for density in DENSITIES if density[0] <= self.size]  # than the rows before
+        for self.size, self.radius, gap in closer:  # as airy as the page allows
             widths = gap + np.array([
                 max([2 * self.radius, *(self.width(token) for token in column if token is not None)])
                 for column in zip(*rows, strict=True)
@@ -365,7 +366,7 @@ class Page:
     def line(self, start, end, weight):
         """A line from the top of one box to the bottom of another, as wide and as dark as the weight."""
         (x0, y0), (x1, y1) = start.place, end.place
-        shade = 0.82 * (1 - weight)
+        shade = 0.82 * max(0, 1 - weight)  # rounding may lift a weight above 1
         self.ax.plot([x0, x1], [y0 + 0.17, y1 - 0.17], linewidth=0.5 + 6 * weight, solid_capstyle="butt",
                      color=(shade, 0.35 + 0.65 * shade, 0.6 + 0.4 * shade), zorder=1 + weight)
 
