@@ -50,7 +50,7 @@ def versions():
 
 def table(results):
     """The ratios as lines of text: the median of the rounds, the lowest and highest, the goal."""
-    width = max(map(len, results))
+    width = max(map(len, results), default=0)
     yield f"{'':{width}}  median     from       to     goal"
     for name, (value, low, high) in results.items():
         goal = GOALS.get(name, "")
@@ -59,6 +59,9 @@ def table(results):
 
 def memory_table(results, log):
     """Mebibytes against lengths, and how fast they grow."""
+    if not results:
+        yield "Memory is not measured: this system does not tell how much a process has had at the most."
+        return
     yield "MiB that one training step takes, sequence length " + ", ".join(map(str, log["length"]))
     for name, sizes in log["MiB"].items():
         row = "".join(f"{size:9,.1f}" for size in sizes)

@@ -11,7 +11,7 @@ MODEL = {"n_layers": 3, "d_model": 256, "d_ff": 512, "n_heads": 4, "dropout": 0.
 
 @dataclass(frozen=True)
 class Size:
-    """The size of a benchmark. The numbers that stand here are those of issue and chapter.
+    """The size of a benchmark. The defaults are those of the committed logs.
 
     pairs: (source ids, target ids BOS … EOS), to train with
     sources: lists of ids, to translate

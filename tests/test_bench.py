@@ -226,6 +226,17 @@ def test_the_table_holds_every_goal_and_divides_the_right_way(size, monkeypatch,
     assert all(name in printed for name in results)
 
 
+def test_what_this_system_does_not_measure_costs_nothing_else(size, monkeypatch, tmp_path, capsys):
+    """Without transformers nothing to decode against; without the count of memory, none of it."""
+    monkeypatch.setattr(bench, "decoding", lambda size: ({}, {}))
+    monkeypatch.setattr(bench, "memory", lambda size: ({}, {}))
+    monkeypatch.setattr(bench, "of_multi30k", lambda: size)
+    file = tmp_path / "log.json"
+    assert bench.main(["decoding", "memory", "--to", str(file)]) == 0
+    assert {"decoding", "memory"} <= json.loads(file.read_text(encoding="utf-8")).keys()
+    assert "Memory is not measured" in capsys.readouterr().out
+
+
 def of_plan(size):
     """The lengths of all pairs of a round."""
     batches = TokenBatches(size.pairs, size.tokens)
