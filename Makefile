@@ -52,10 +52,10 @@ chapters: .venv/ready ## run every notebook in place, with the library's text, t
 	@$(python) book/chapters.py run
 	@$(python) book/chapters.py cover
 
-clean: ## remove everything that make has made, .venv included
+clean: ## remove .venv, book/_build and caches; trained models in runs/ stay
 	@echo "Removing .venv, book/_build and caches."
 	@rm -rf .venv book/_build build lib/*.egg-info .pytest_cache .ruff_cache .hypothesis
-	@find lib tests book chapters -name __pycache__ -o -name .ipynb_checkpoints | while IFS= read -r made; do rm -rf "$$made"; done
+	@find . \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
 
 # The first Python 3.11 to 3.14 on the path, or the one that the reader names; the versions of requirements.lock; the
 # stamp last. An environment that is half made is finished, one that cannot be is made anew.

@@ -85,9 +85,10 @@ def build(chapters, html):
         run = subprocess.run(sphinx, stderr=subprocess.PIPE, encoding="utf-8", check=False)
         if run.returncode:
             raise ValueError(f"mend what Sphinx names here:\n{readable(run.stderr, source)}")
-        shutil.rmtree(html, ignore_errors=True)
-        html.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(pages, html)
+        html.mkdir(parents=True, exist_ok=True)  # may be a link, or a volume: it stays, its contents go
+        for old in html.iterdir():
+            shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
+        shutil.copytree(pages, html, dirs_exist_ok=True)
 
 
 def readable(warnings, source):

@@ -95,7 +95,7 @@ def draft(words):
         notebook = jupytext().reads(path.read_text(encoding="utf-8"), fmt="py:percent")
         notebook = normal(mirror(notebook))
         target = CHAPTERS / path.relative_to(DRAFTS).with_suffix(".ipynb")
-        before = {cell.id: cell for cell in read(target).cells} if target.is_file() else {}
+        before = {cell.id: cell for cell in normal(read(target)).cells} if target.is_file() else {}
         for cell in notebook.cells:
             if cell.cell_type == "code" and cell.id in before:
                 cell.outputs, cell.execution_count = before[cell.id].outputs, before[cell.id].execution_count
@@ -159,6 +159,7 @@ def refresh(words):
 def check(words):
     """Print what the rules still ask for; fail if there is anything."""
     complaints = [f"{shown(path)}: {line}" for path in chosen(words) for line in rules.complaints(path)]
+    complaints += rules.shows_the_library(notebooks())
     print("\n".join(complaints) or "Every rule of the book is kept.")
     sys.exit(bool(complaints))
 

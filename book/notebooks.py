@@ -85,14 +85,15 @@ def normal(notebook):
     setup.metadata = {"tags": ["setup"]}
     seen, count, stored = {}, 0, []
     for cell in [setup, *cells]:
-        source = "\n".join(line.rstrip() for line in cell.source.splitlines()).strip("\n")
+        source = "\n".join(line.rstrip() for line in cell.source.split("\n")).strip("\n")
         if not source:
             continue
         twin = seen[cell.cell_type, source] = seen.get((cell.cell_type, source), 0) + 1
         kept = {key: cell.metadata[key] for key in ("alt", "tags") if cell.metadata.get(key)}
         name = hashlib.sha256(f"{cell.cell_type} {twin} {source}".encode()).hexdigest()[:12]
         if cell.cell_type == "markdown":
-            stored.append(new_markdown_cell(source, id=name, metadata=kept))
+            pasted = {"attachments": cell.attachments} if cell.get("attachments") else {}
+            stored.append(new_markdown_cell(source, id=name, metadata=kept, **pasted))
             continue
         count += 1
         outputs = [tidy(output, count, kept.get("alt")) for output in joined(cell.get("outputs", []))]

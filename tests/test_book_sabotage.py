@@ -253,6 +253,7 @@ SPOILED = {
     "stderr left": (add_output(1, **stream("stderr", "UserWarning: old\n")), "runs_clean"),
     "an error left": (add_output(1, **ERROR), "runs_clean"),
     "hidden by a tag": (set_tags(1, "nbval-skip"), "runs_clean"),
+    "an error hidden by a tag": (set_tags(1, "nbval-raises-exception"), "runs_clean"),
     "an exception expected": (set_tags(1, "raises-exception"), "runs_clean"),
     "hidden by a comment": (set_source(1, "# NBVAL_IGNORE_OUTPUT\nprint(6)"), "runs_clean"),
     "output may vary, and nothing is asserted": (
