@@ -76,10 +76,17 @@ def test_the_experiments_are_whole_and_hold_the_recipe_that_is_used(log):
     assert {"task", "hardware", "note", "entries"} == tried.keys()
     keys = {"kind", "name", "changed", "expected", "came_out", "seed", "measured", "used"}
     for entry in tried["entries"]:
-        assert keys <= entry.keys() <= keys | {"settings", "hardware"} and entry["seed"] == 0
+        assert keys <= entry.keys() <= keys | {"settings", "hardware"}
+        assert (entry["seed"] == 0) == (entry["kind"] != "seed")
     [used] = [entry for entry in tried["entries"] if entry["kind"] == "training" and entry["used"]]
     recipe = tomllib.loads(RECIPE.read_text(encoding="utf-8"))
     assert used["settings"].items() <= {**recipe["model"], **recipe["training"]}.items()
+    [longer] = [entry for entry in tried["entries"] if entry["kind"] == "longer"]
+    hour = tomllib.loads(RECIPE.with_name("multi30k.toml").read_text(encoding="utf-8"))
+    assert longer["settings"].items() <= {**hour["model"], **hour["training"]}.items()
+    for entry in (entry for entry in tried["entries"] if entry["kind"] == "seed"):
+        assert entry["settings"] == used["settings"]
+        assert entry["measured"]["updates"] == used["measured"]["updates"]
     rungs = {rung["name"]: rung for rung in log["runs"][0]["rungs"]}
     assert used["measured"]["updates"] == rungs["Transformer"]["updates"]
     assert used["measured"]["bleu"] == pytest.approx(rungs["Transformer"]["bleu"], abs=0.05)
