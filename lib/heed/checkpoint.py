@@ -69,7 +69,8 @@ def load(path, fingerprint=None):
 
     fingerprint: the one that the file must have; None takes any
 
-    Raises CheckpointError if the file is not there, was cut, is no checkpoint, or has another fingerprint.
+    Raises CheckpointError if the file is not there, was cut, is no checkpoint, or has another fingerprint;
+    OSError if it may not be read.
     """
     path = Path(path)
     if not path.is_file():

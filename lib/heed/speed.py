@@ -25,8 +25,8 @@ def keep_memory():
     page, each page filled with zeros first. Here blocks of any size come from one heap that does not shrink.
     torch's matrix library may also remember how to multiply more shapes: token batches have hundreds.
 
-    Returns whether there was something to set: on Linux with glibc the heap, and
-    everywhere how many shapes torch's matrix library remembers; it tells of the first.
+    Returns whether the heap was set: it is on Linux with glibc. How many shapes the matrix library remembers
+    is set everywhere.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "10000")  # read at the first product
     if not sys.platform.startswith("linux"):
