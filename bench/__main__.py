@@ -50,7 +50,10 @@ def versions():
 
 def table(results):
     """The ratios as lines of text: the median of the rounds, the lowest and highest, the goal."""
-    width = max(map(len, results), default=0)
+    if not results:
+        yield "No ratios: what this would be compared with is not installed."
+        return
+    width = max(map(len, results))
     yield f"{'':{width}}  median     from       to     goal"
     for name, (value, low, high) in results.items():
         goal = GOALS.get(name, "")

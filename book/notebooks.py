@@ -88,6 +88,8 @@ def normal(notebook):
         source = "\n".join(line.rstrip() for line in cell.source.split("\n")).strip("\n")
         if not source:
             continue
+        if cell.cell_type not in ("markdown", "code"):
+            raise ValueError(f"A {cell.cell_type} cell has no place in a chapter: {source[:60]!r}")
         twin = seen[cell.cell_type, source] = seen.get((cell.cell_type, source), 0) + 1
         kept = {key: cell.metadata[key] for key in ("alt", "tags") if cell.metadata.get(key)}
         name = hashlib.sha256(f"{cell.cell_type} {twin} {source}".encode()).hexdigest()[:12]

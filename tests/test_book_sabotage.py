@@ -467,6 +467,13 @@ def test_the_stored_form_is_its_own_stored_form(stored):
     assert picture.metadata == {"image/png": {"alt": "A straight line that rises from one to two"}}
 
 
+def test_a_raw_cell_is_refused_and_not_taken_for_code(stored):
+    spoiled = copy.deepcopy(stored)
+    spoiled.cells.insert(2, nbformat.v4.new_raw_cell("neither text nor code"))
+    with pytest.raises(ValueError, match="raw cell has no place in a chapter: 'neither text nor code'"):
+        normal(spoiled)
+
+
 def test_from_a_draft_to_a_notebook_and_back(stored, tmp_path, monkeypatch, capsys):
     pytest.importorskip("jupytext", reason="jupytext, the authors' private tool, is not installed")
     monkeypatch.setattr(tool, "CHAPTERS", tmp_path / "chapters")
