@@ -3,7 +3,8 @@
     python assets/14_a_real_translator/pack.py runs/multi30k-10min
 
 It writes recipe.toml, subwords.json, log.jsonl, model.safetensors and SHA256SUMS into the folder `model`
-beside this script. What is stored is what the chapter loads, and what its scores are measured with.
+beside this script. What is stored is what the chapter loads; ladder.py measured the weights before they were
+rounded.
 """
 
 import hashlib
