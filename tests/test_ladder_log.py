@@ -99,3 +99,10 @@ def test_the_losses_are_of_the_stored_model():
     last = [line for line in map(json.loads, lines) if line.get("weights") == "last"][-1]
     assert losses["held out"] == pytest.approx(last["validation"]["valid_loss"], abs=0.02)
     assert 0 < losses["training"] < losses["held out"]
+
+
+def test_rounding_the_weights_costs_the_stored_model_no_point(log):
+    losses = json.loads((FOLDER / "losses.json").read_text(encoding="utf-8"))
+    rungs = {rung["name"]: rung for rung in log["runs"][0]["rungs"]}
+    assert losses["bleu"] == pytest.approx(rungs["Transformer"]["bleu"], abs=0.5)
+    assert losses["interval"] == pytest.approx(rungs["Transformer"]["interval"], abs=0.5)

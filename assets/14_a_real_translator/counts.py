@@ -4,7 +4,7 @@
 
 It writes counts.json: each word of the sentences in exam.json and below -> in how many of Multi30k's 29,000
 German training captions it occurs. Upper and lower case are kept apart; the first word of a sentence counts
-for both. Its last lines count captions with something in common, as they say.
+for both. Its last lines count captions with something in common, and all words, as they say.
 """
 
 import json
@@ -39,6 +39,8 @@ def main():
     shirtless = [source for source, target in pairs if "shirtless" in target.lower()]
     counts["captions whose English has shirtless"] = len(shirtless)
     counts["of these, with Oberkörper"] = sum("oberkörper" in source.lower() for source in shirtless)
+    for language, side in zip(("German", "English"), zip(*pairs, strict=True), strict=True):
+        counts[f"words of the {language} captions"] = sum(len(WORD.findall(caption)) for caption in side)
     text = json.dumps(counts, ensure_ascii=False, indent=0) + "\n"
     (HERE / "counts.json").write_text(text, encoding="utf-8", newline="\n")
 

@@ -1,9 +1,9 @@
-"""The loss of the stored model on captions that it learned from and on others, both measured in the same way.
+"""The loss of the stored model on captions that it learned from and on others, measured alike; and its BLEU.
 
     HEED_DATA=... python assets/14_a_real_translator/losses.py
 
-Dropout off, no label smoothing: the mean cross-entropy of a target token. It writes losses.json, which the
-chapter draws.
+Dropout off, no label smoothing: the mean cross-entropy of a target token. BLEU is that of greedy decoding on
+the test captions, with its interval. It writes losses.json, which the chapter reads.
 """
 
 import json
@@ -13,6 +13,7 @@ import torch
 
 from heed import recipe
 from heed.data import TokenBatches
+from heed.evaluate import bleu
 from heed.loss import translation_loss
 
 HERE = Path(__file__).parent
@@ -30,12 +31,16 @@ def plain_loss(model, pairs):
 
 
 def main():
-    model, subwords, settings = recipe.load(HERE / "model")
+    translator = recipe.load(HERE / "model")
+    model, subwords, settings = translator
     log = {"measure": "cross-entropy of a target token, dropout off, no label smoothing", "captions": N}
     for name, split in (("training", "train"), ("held out", "valid")):
         pairs = recipe.sentences(settings, split)
         pairs = [pairs[i * len(pairs) // N] for i in range(N)]
         log[name] = round(plain_loss(model.eval(), recipe.encoded(pairs, subwords)), 3)
+    sources, references = zip(*recipe.sentences(settings, "test"), strict=True)
+    score = bleu(translator.translate(sources), references)
+    log["bleu"], log["interval"] = round(score.value, 2), [round(score.low, 2), round(score.high, 2)]
     (HERE / "losses.json").write_text(json.dumps(log, indent=1) + "\n", encoding="utf-8", newline="\n")
 
 
