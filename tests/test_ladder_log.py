@@ -87,6 +87,8 @@ def test_the_experiments_are_whole_and_hold_the_recipe_that_is_used(log):
     for entry in (entry for entry in tried["entries"] if entry["kind"] == "seed"):
         assert entry["settings"] == used["settings"]
         assert entry["measured"]["updates"] == used["measured"]["updates"]
+    [elsewhere] = [entry for entry in tried["entries"] if entry["kind"] == "elsewhere"]
+    assert elsewhere["settings"] == used["settings"] and elsewhere["measured"]["seconds"] < 600
     rungs = {rung["name"]: rung for rung in log["runs"][0]["rungs"]}
     assert used["measured"]["updates"] == rungs["Transformer"]["updates"]
     assert used["measured"]["bleu"] == pytest.approx(rungs["Transformer"]["bleu"], abs=0.05)
