@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from variants import VARIANTS
 
 from heed.attention import (
     MaskedSoftmax,
@@ -176,6 +177,42 @@ def test_a_query_that_may_look_nowhere_gets_zeros_and_gives_finite_gradients(com
     out.pow(2).sum().backward()
     assert (out[0, :, 1] == 0).all() and (q.grad[0, :, 1] == 0).all()
     assert all(t.grad.isfinite().all() for t in (q, k, v))
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_bias_is_added_to_the_scores_fused_or_not_forward_and_gradient(masked):
+    q, k, v = (torch.randn(B, 3, n, D_K, dtype=torch.float64) for n in (N_Q, N_K, N_K))
+    bias, mask = torch.randn(3, N_Q, N_K, dtype=torch.float64, requires_grad=True), None
+    if masked:
+        mask = torch.rand(B, 1, N_Q, N_K) < 0.5
+        mask[0, 0, 1] = False  # a query that may look nowhere
+    explicit = masked_softmax(q @ k.mT / math.sqrt(D_K) + bias, mask) @ v
+    fused = fused_attention(q, k, v, mask, bias)
+    assert torch.allclose(fused, explicit, atol=1e-12)
+    weight = torch.randn_like(explicit)
+    gradients = [torch.autograd.grad((x * weight).sum(), bias)[0] for x in (explicit, fused)]
+    assert torch.allclose(*gradients, atol=1e-12) and gradients[0].isfinite().all()
+
+
+@pytest.mark.parametrize("kind", VARIANTS.values(), ids=VARIANTS)
+def test_a_variant_computes_the_same_fused_or_recorded(kind):
+    layer = kind(22, 11).double()
+    x, mask = torch.randn(B, 9, 22, dtype=torch.float64), causal_mask(9)
+    with torch.no_grad():
+        fused = layer(x, x, x, mask)
+        with record(layer) as maps:
+            recorded = layer(x, x, x, mask)
+    assert torch.allclose(fused, recorded, atol=1e-12) and len(maps["weights"]) == 1
+    assert not torch.allclose(fused, MultiHeadAttention.forward(plain_twin(layer), x, x, x, mask), atol=1e-3)
+
+
+def plain_twin(layer):
+    """A plain layer with the weights of a variant, as far as they fit."""
+    twin = MultiHeadAttention(22, layer.n_heads).double()
+    fits = {name: p for name, p in layer.state_dict().items() if name in twin.state_dict()}
+    fits = {name: p for name, p in fits.items() if p.shape == twin.state_dict()[name].shape}
+    twin.load_state_dict(fits, strict=False)
+    return twin
 
 
 def test_attention_is_blind_to_order():

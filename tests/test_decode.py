@@ -5,27 +5,29 @@ from itertools import product
 
 import pytest
 import torch
-from torch import nn
+from variants import VARIANTS
 
 from heed import decode
-from heed.attention import causal_mask, padding_mask
+from heed.attention import MultiHeadAttention, record
 from heed.data import pad
-from heed.decode import Cache, beam, greedy, length_penalty, longest, sample, translate, truncated
-from heed.layers import PostNormConnection
+from heed.decode import beam, greedy, length_penalty, longest, sample, start, translate, truncated
 from heed.text import BOS, EOS, PAD, Characters
-from heed.transformer import make_model
+from heed.transformer import LanguageModel, MaskedLanguageModel, make_language_model, make_model
 
 B, N_SOURCE, D_MODEL, D_FF, H, VOCAB = 5, 7, 22, 13, 11, 17
 
 
-def small(seed=0, vocab=VOCAB, connection=None, sharp=3.0):
+def small(seed=0, vocab=VOCAB, sharp=3.0, **options):
     """An untrained model; `sharp` makes its scores differ enough for its sentences to differ, too."""
     torch.manual_seed(seed)
-    model = make_model(VOCAB, vocab, 2, D_MODEL, D_FF, H, dropout=0.3)
-    if connection:
-        for stack in (model.encoder, model.decoder):
-            for layer in stack.layers:
-                layer.sublayer = nn.ModuleList(connection(D_MODEL, 0.3) for _ in layer.sublayer)
+    model = make_model(VOCAB, vocab, 2, D_MODEL, D_FF, H, dropout=0.3, **options)
+    model.generator.proj.weight.data *= sharp
+    return model.double()
+
+
+def small_language_model(seed=0, sharp=3.0, **options):
+    torch.manual_seed(seed)
+    model = make_language_model(VOCAB, 2, D_MODEL, D_FF, H, dropout=0.3, **options)
     model.generator.proj.weight.data *= sharp
     return model.double()
 
@@ -37,28 +39,23 @@ def sources(seed=0, b=B, n=N_SOURCE):
     return pad([torch.randint(4, VOCAB, (k,), generator=g).tolist() for k in lengths])
 
 
-class Anew:
-    """What `Cache` does, without a cache: whatever a hypothesis has read goes through the decoder again."""
+class Uncached:
+    """What `start` returns, without a cache: whatever a hypothesis has read goes through the model again."""
 
     def __init__(self, model, source):
         self.model, self.source = model, source
-        self.read = source[:, :0]
+        language_model = isinstance(model, LanguageModel)
+        self.first = source if language_model else source.new_full((len(source), 1), BOS)
+        self.read = self.first[:, :0]
 
-    def step(self, y, written_mask=None):
-        self.read = torch.cat([self.read, y], dim=1)
-        b, m = y.shape
-        if written_mask is None:
-            written_mask = torch.ones(b, 1, 1, self.read.shape[1], dtype=torch.bool)
-        target_in = self.read[:, None].expand(b, m, -1)[written_mask[:, 0]].view(b * m, -1)
-        source = self.source.repeat_interleave(m, dim=0)
-        source_mask = padding_mask(source)
-        memory = self.model.encode(source, source_mask)
-        x = self.model.decode(memory, source_mask, target_in, causal_mask(target_in.shape[1]))
-        logits = self.model.generator.proj(x[:, -1]).view(b, m, -1)
+    def step(self, ids):
+        self.read = torch.cat([self.read, ids], dim=1)
+        read = (self.read,) if isinstance(self.model, LanguageModel) else (self.source, self.read)
+        logits = self.model.generator.proj(self.model(*read)[:, -1])
         logits[..., [PAD, BOS]] = float("-inf")
         return logits
 
-    def keep(self, rows):
+    def select(self, rows):
         self.source, self.read = self.source[rows], self.read[rows]
 
 
@@ -72,18 +69,46 @@ SEARCHES = {
 }
 
 
-@pytest.mark.parametrize("connection", [None, PostNormConnection], ids=["pre-norm", "post-norm"])
+def both_ways(search, model, source, monkeypatch):
+    """What a search writes with the cache; it must be, token for token, what it writes without."""
+    cached = search(model, source)
+    with monkeypatch.context() as patch:
+        patch.setattr(decode, "start", Uncached)
+        assert search(model, source) == cached
+    return cached
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
-def test_cached_equals_uncached_token_for_token(search, connection, monkeypatch):
+def test_cached_equals_uncached_token_for_token(search, norm, monkeypatch):
     lengths = set()
     for seed in range(3):
-        model, source = small(seed, connection=connection), sources(seed)
-        with_cache = search(model, source)
-        with monkeypatch.context() as patch:
-            patch.setattr(decode, "Cache", Anew)
-            assert search(model, source) == with_cache
-        lengths |= {len(ids) for ids in with_cache}
+        lengths |= {len(ids) for ids in both_ways(search, small(seed, norm=norm), sources(seed), monkeypatch)}
     assert len(lengths) > 3 and max(lengths) > 5
+
+
+THREE = ("greedy", "beam of 3", "sample")
+
+
+@pytest.mark.parametrize("search", THREE)
+@pytest.mark.parametrize("kind", VARIANTS.values(), ids=VARIANTS)
+def test_a_variant_of_attention_decodes_what_it_is_trained_for(kind, search, monkeypatch):
+    """Cached equals uncached, and the variant does change what is said: it is not left out."""
+    search, source = SEARCHES[search], sources()
+    said = both_ways(search, small(self_attention=kind), source, monkeypatch)
+    assert said != search(small(), source)
+
+
+@pytest.mark.parametrize("search", THREE)
+@pytest.mark.parametrize("kind", [MultiHeadAttention, *VARIANTS.values()], ids=["plain", *VARIANTS])
+def test_a_language_model_continues_what_it_would_without_a_cache(kind, search, monkeypatch):
+    search = SEARCHES[search]
+    for seed, n in ((0, 1), (1, 5)):
+        model = silence(small_language_model(seed, self_attention=kind), EOS)
+        prompt = torch.randint(4, VOCAB, (B, n), generator=torch.Generator().manual_seed(seed))
+        prompt[:, 0] = BOS
+        said = both_ways(partial(search, n_max=9), model, prompt, monkeypatch)
+        assert {len(ids) for ids in said} == {9} and (n == 1 or len(set(map(tuple, said))) > 1)
 
 
 def test_the_steps_of_the_cache_equal_one_pass_over_the_whole_sentence():
@@ -91,10 +116,49 @@ def test_the_steps_of_the_cache_equal_one_pass_over_the_whole_sentence():
     target = torch.randint(4, VOCAB, (B, 37), generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         whole = model.generator.proj(model(source, target))
-        cache = Cache(model, source)
-        steps = torch.cat([cache.step(target[:, n, None]) for n in range(target.shape[1])], dim=1)
+        writer = start(model, source)
+        steps = torch.stack([writer.step(target[:, n, None]) for n in range(target.shape[1])], dim=1)
+        at_once = start(model, source).step(target)
     assert torch.allclose(steps[..., EOS:], whole[..., EOS:], atol=1e-10)
+    assert torch.allclose(at_once[:, EOS:], whole[:, -1, EOS:], atol=1e-10)
     assert steps[..., [PAD, BOS]].isinf().all()
+
+
+def test_several_new_tokens_at_once_are_read_as_one_by_one():
+    model = small_language_model()
+    ids = torch.randint(4, VOCAB, (B, 11), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        whole, cache = model.eval()(ids), start(model, ids).cache
+        pieces = torch.cat([model(piece, cache) for piece in ids.split([3, 1, 7], dim=1)], dim=1)
+    assert torch.allclose(pieces, whole, atol=1e-10) and cache.n == 11
+
+
+def test_record_sees_the_weights_of_cached_steps():
+    model, source = small().eval(), sources()
+    target = torch.randint(4, VOCAB, (B, 5), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        with record(model) as whole:
+            model(source, target)
+        writer = start(model, source)
+        with record(model) as steps:
+            for n in range(5):
+                writer.step(target[:, n, None])
+    for name in (name for name in whole if name.startswith("decoder")):
+        for n, weights in enumerate(steps[name]):
+            n_k = weights.shape[-1]
+            assert torch.allclose(weights[:, :, 0], whole[name][0][:, :, n, :n_k], atol=1e-10), name
+
+
+def test_models_that_do_not_write_and_prompts_that_do_not_fit_are_refused():
+    model = small_language_model()
+    with pytest.raises(ValueError, match="MaskedLanguageModel does not write"):
+        greedy(small_language_model(kind=MaskedLanguageModel), sources(), n_max=3)
+    with pytest.raises(ValueError, match="n_max, the most tokens to write; got None"):
+        greedy(model, sources())
+    with pytest.raises(ValueError, match=r"equally long.*\(5, 7\), \d+ of them PAD"):
+        greedy(model, sources(), n_max=3)
+    with pytest.raises(ValueError, match=r"\(5, 0\)"):
+        greedy(model, sources()[:, :0], n_max=3)
 
 
 def log_p(model, source, ids):
@@ -117,7 +181,7 @@ def test_greedy_says_the_likeliest_token_at_each_place():
         model, source = small(seed), sources(seed)
         for row, ids in zip(source, greedy(model, source), strict=True):
             likeliest = log_p(model, row, ids).argmax(-1).tolist()
-            cut = len(ids) == longest(row[None])
+            cut = len(ids) == longest(model, row[None])
             assert likeliest[: len(ids)] == ids and (cut or likeliest[-1] == EOS)
             ended += not cut
     assert ended > B
@@ -172,6 +236,30 @@ def test_the_beam_of_tensors_equals_one_of_lists(penalty, less_eos):
     assert max(map(len, said)) > 3
 
 
+def test_a_beam_ends_when_nothing_can_win_any_more(monkeypatch):
+    """A sentence that ends at once with probability near 1 is not beaten by any longer one."""
+    steps, one_step = [], decode.Translating.step
+    monkeypatch.setattr(decode.Translating, "step", lambda self, ids: steps.append(1) or one_step(self, ids))
+    assert beam(silence(small(), EOS, by=-1e3), sources(), n_max=17) == [[]] * B
+    assert len(steps) == 1
+    beam(silence(small(), EOS), sources(), n_max=17)
+    assert len(steps) == 1 + 17
+
+
+def test_caches_follow_any_order_of_the_rows():
+    model, source, rows = small().eval(), sources(), torch.tensor([3, 0, 0, 4, 1, 2, 2])
+    ids = torch.randint(4, VOCAB, (B, 23), generator=torch.Generator().manual_seed(1))
+    for order in (rows, rows[:B], torch.tensor([1, 0, 2, 4, 3])):
+        with torch.no_grad():
+            writer, straight = start(model, source), start(model, source[order])
+            writer.step(ids[:, :19])
+            writer.select(order)
+            straight.step(ids[order, :19])
+            pairs = [(w.step(ids[order, 19:21]), w.step(ids[order, 21:])) for w in (writer, straight)]
+        for one, other in zip(*pairs, strict=True):
+            assert torch.allclose(one[:, EOS:], other[:, EOS:], atol=1e-10)
+
+
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.5])
 def test_a_beam_as_wide_as_everything_finds_the_best_sentence(penalty):
     n_max, found = 4, set()
@@ -192,7 +280,7 @@ def test_a_wider_beam_finds_better_sentences():
         model, source = small(seed, sharp=1.5), sources(seed)
         model.generator.proj.bias.data[EOS] += 2.0
         for row, ids, wide in zip(source, greedy(model, source), beam(model, source, width=5), strict=True):
-            if max(len(ids), len(wide)) < longest(row[None]):
+            if max(len(ids), len(wide)) < longest(model, row[None]):
                 gains.append(score(model, row, wide) - score(model, row, ids))
     assert len(gains) > 20 and min(gains) >= -1e-9 and max(gains) > 0.1
 
@@ -334,7 +422,7 @@ def test_batches_hold_no_more_tokens_than_they_may_and_the_longest_come_first():
     assert seen == [(1, 19), (1, 7), (2, 5), (4, 2)]
 
 
-def test_a_sentence_longer_than_the_table_of_positions_is_read_to_its_end():
+def test_a_sentence_longer_than_all_known_positions_is_read_to_its_end():
     model = writer()
     one, other = ("ab" * 300 + last for last in "cd")
     short = partial(greedy, n_max=600)

@@ -88,7 +88,7 @@ def test_feed_forward_equals_torchs_layers_and_keeps_positions_apart():
 def test_embeddings_are_scaled_and_padding_is_zero():
     embed = Embeddings(D_MODEL, VOCAB)
     ids = torch.tensor([[4, 5, PAD]])
-    assert torch.allclose(embed(ids)[0, 0], embed.table.weight[4] * math.sqrt(D_MODEL))
+    assert torch.allclose(embed(ids)[0, 0], embed.embedding.weight[4] * math.sqrt(D_MODEL))
     assert (embed(ids)[0, 2] == 0).all()
     with pytest.raises(ValueError, match=rf"{VOCAB}.*0, 1"):
         embed(torch.tensor([[4, VOCAB]]))

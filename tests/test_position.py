@@ -59,8 +59,8 @@ def test_the_table_grows_and_nothing_is_cut():
 def test_learned_positions_are_learned_and_end():
     learned = LearnedPosition(D_MODEL, dropout=0.0, n_max=6)
     learned(torch.zeros(B, N, D_MODEL)).sum().backward()
-    assert (learned.table.grad[:N] == B).all() and (learned.table.grad[N:] == 0).all()
-    assert torch.equal(learned(torch.zeros(1, 2, D_MODEL), start=4)[0], learned.table[4:])
+    assert (learned.embedding.grad[:N] == B).all() and (learned.embedding.grad[N:] == 0).all()
+    assert torch.equal(learned(torch.zeros(1, 2, D_MODEL), start=4)[0], learned.embedding[4:])
     with pytest.raises(ValueError, match=r"Position 8 .*6 positions.*n_max=9"):
         learned(torch.zeros(B, N, D_MODEL), start=4)
 

@@ -241,8 +241,8 @@ def test_the_model_is_that_of_the_recipe_and_the_seed_decides_its_weights(folder
     assert len(first.encoder.layers) == 2 and first.generator.proj.weight.shape == (281, 22)
     assert (
         first.generator.proj.weight
-        is first.target_embed[0].table.weight
-        is first.source_embed[0].table.weight
+        is first.target_embed[0].embedding.weight
+        is first.source_embed[0].embedding.weight
     )
     assert torch.equal(first.generator.proj.weight, again.generator.proj.weight)
     assert not torch.equal(first.generator.proj.weight, other.generator.proj.weight)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from shapes import LETTER, Function, Tracer, read
+from variants import ALiBi
 
 import heed
 from heed.alignment import AttentionSeq2Seq, BidirectionalEncoder
@@ -24,9 +25,9 @@ from heed.attention import (
 )
 from heed.attention import attention as compute_attention
 from heed.data import Batch, batches, pad
-from heed.decode import beam, greedy, sample
+from heed.decode import beam, greedy, sample, start
 from heed.layers import EncoderLayer, PositionwiseFeedForward, PostNormConnection
-from heed.loss import label_smoothing, translation_loss
+from heed.loss import label_smoothing, language_model_loss, translation_loss
 from heed.position import LearnedPosition, PositionalEncoding, sinusoids
 from heed.recurrent import (
     Classifier,
@@ -44,7 +45,7 @@ from heed.scores import AdditiveScore, additive_score
 from heed.speed import FusedLayerNorm, linear_cross_entropy
 from heed.text import EOS
 from heed.train import sequence_loss
-from heed.transformer import make_model
+from heed.transformer import LanguageModel, MaskedLanguageModel, make_language_model, make_model
 
 B, N, M, D_IN, D_HIDDEN, VOCAB = 2, 5, 7, 11, 3, 13
 D_MODEL = 22
@@ -91,12 +92,14 @@ def attention():
     compute_attention(q, k, v, mask)
     fused_attention(q, k, v)
     fused_attention(q, k, v, mask)
-    causal_mask(N)
+    fused_attention(q, k, v, mask, bias=r(N, M))
+    causal_mask(N, M - N)
     padding_mask(ids(B, M))
     mask = causal_mask(M)[:N].expand(B, 1, N, M)
     MultiHeadAttention(3 * 11, 11)(r(B, N, 33), r(B, M, 33), r(B, M, 33), mask)
     with torch.no_grad():  # fused
         MultiHeadAttention(3 * 11, 11)(r(B, N, 33), r(B, M, 33), r(B, M, 33), mask)
+    ALiBi(11 * 11, 11)(r(B, N, 121), r(B, M, 121), r(B, M, 121), mask)
 
 
 def position():
@@ -111,12 +114,20 @@ def transformer():
     connection = PostNormConnection(D_MODEL, 0.0)
     EncoderLayer(D_MODEL, MultiHeadAttention(D_MODEL, 11), PositionwiseFeedForward(D_MODEL, 19, 0.0), 0.0)
     connection(r(B, N, D_MODEL), torch.relu)
+    for kind in (LanguageModel, MaskedLanguageModel):
+        model = make_language_model(VOCAB, 1, D_MODEL, 19, 11, 0.0, kind)
+        model(ids(B, N))
+    model = make_language_model(VOCAB, 1, D_MODEL, 19, 11, 0.0)
+    cache = start(model, ids(B, M)).cache
+    model(ids(B, M), cache)
+    model(ids(B, N), cache)
 
 
 def loss():
     label_smoothing(r(N, VOCAB).log_softmax(-1), ids(N), 0.1)
     model = make_model(VOCAB, 17, 1, D_MODEL, 19, 11, 0.0)
     translation_loss(model, Batch(ids(B, N), ids(B, M)))
+    language_model_loss(make_language_model(VOCAB, 1, D_MODEL, 19, 11), Batch(ids(B, 0), ids(B, M)))
 
 
 def speed():
@@ -147,7 +158,10 @@ def decode():
     model.generator.proj.bias.data[EOS] -= 1e4  # no sentence ends, and b stays what it is
     greedy(model, ids(B, N), n_max=2)
     sample(model, ids(B, N), top_p=0.9, n_max=2)
-    beam(model, ids(B, N), width=3, n_max=2)
+    beam(model, ids(B, N), width=3, n_max=3)
+    model = make_language_model(VOCAB, 1, 154, 19, 11)
+    model.generator.proj.bias.data[EOS] -= 1e4
+    beam(model, ids(B, N), width=3, n_max=3)
 
 
 CALLS = {  # module -> the calls that run all its claims, and the letters that mean one number in all of them

@@ -6,9 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from heed.attention import causal_mask
 from heed.data import batches
 from heed.text import BOS, EOS, PAD
-from heed.transformer import Generator, make_model, tie
+from heed.transformer import (
+    Generator,
+    LanguageModel,
+    MaskedLanguageModel,
+    make_language_model,
+    make_model,
+    tie,
+)
 
 B, N_SOURCE, N, D_MODEL, D_FF, H, VOCAB, VOCAB_TARGET = 2, 3, 5, 14, 11, 7, 13, 17
 
@@ -109,16 +117,16 @@ def test_a_source_of_padding_alone_gives_finite_numbers_and_gradients():
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
 
 
-def test_tied_tables_are_one_and_untied_ones_are_not():
+def test_tied_matrices_are_one_and_untied_ones_are_not():
     model = make_model(VOCAB, VOCAB, 1, D_MODEL, D_FF, H)
 
-    def tables():
-        owners = model.source_embed[0].table, model.target_embed[0].table, model.generator.proj
+    def matrices():
+        owners = model.source_embed[0].embedding, model.target_embed[0].embedding, model.generator.proj
         return len({id(owner.weight) for owner in owners})
 
-    assert tables() == 3
+    assert matrices() == 3
     tie(model)
-    assert tables() == 1
+    assert matrices() == 1
     with pytest.raises(ValueError, match=f"{VOCAB} and {VOCAB_TARGET}"):
         tie(small())
 
@@ -126,6 +134,67 @@ def test_tied_tables_are_one_and_untied_ones_are_not():
 def test_a_width_that_does_not_divide_is_refused_with_the_nearest_that_does():
     with pytest.raises(ValueError, match=r"d_model=14.*n_heads=5.*7"):
         make_model(VOCAB, VOCAB, 1, 14, D_FF, 5)
+
+
+# --- Pre-norm and post-norm ---------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_the_norm_stands_where_it_is_asked_for(norm):
+    torch.manual_seed(0)
+    model = make_model(VOCAB, VOCAB_TARGET, 3, D_MODEL, D_FF, H, 0.0, norm)
+    per_layer, last = (2 + 3) * 2 * D_MODEL, 2 * 2 * D_MODEL if norm == "pre" else 0
+    norms = sum(p.numel() for name, p in model.named_parameters() if ".norm." in name)
+    assert norms == 3 * per_layer + last
+    x = model(ids(N_SOURCE), ids(N, VOCAB_TARGET))
+    assert torch.allclose(x.mean(-1), torch.zeros(B, N), atol=1e-5)  # a norm comes last, either way
+    plain = nn.TransformerEncoderLayer(D_MODEL, H, D_FF, 0.0, batch_first=True, norm_first=norm == "pre")
+    layer = model.encoder.layers[0]
+    with torch.no_grad():
+        a, t = layer.self_attention, plain.self_attn
+        t.in_proj_weight.copy_(torch.cat([a.W_q.weight, a.W_k.weight, a.W_v.weight]))
+        t.in_proj_bias.copy_(torch.cat([a.W_q.bias, a.W_k.bias, a.W_v.bias]))
+        t.out_proj.load_state_dict(a.W_o.state_dict())
+    plain.linear1.load_state_dict(layer.feed_forward.W_1.state_dict())
+    plain.linear2.load_state_dict(layer.feed_forward.W_2.state_dict())
+    x = torch.randn(B, N, D_MODEL)
+    assert torch.allclose(layer(x, None), plain(x), atol=1e-5)
+
+
+def test_another_place_for_the_norm_is_refused():
+    with pytest.raises(ValueError, match="'middle'"):
+        make_model(VOCAB, VOCAB, 1, D_MODEL, D_FF, H, norm="middle")
+
+
+# --- The decoder alone, and the encoder alone ---------------------------------------------------------------
+
+
+def alone(kind):
+    torch.manual_seed(0)
+    return make_language_model(VOCAB, 2, D_MODEL, D_FF, H, 0.0, kind).double()
+
+
+@pytest.mark.parametrize("kind", [LanguageModel, MaskedLanguageModel])
+def test_one_mask_apart_who_sees_whom(kind):
+    model, x = alone(kind), torch.randn(B, N, D_MODEL, dtype=torch.float64, requires_grad=True)
+    out = model.encoder(x, model.mask(ids(N)))
+    out = out[0] @ torch.randn(D_MODEL, dtype=torch.float64)  # a plain sum behind a norm has no gradient
+    seen = torch.stack([torch.autograd.grad(out[i], x, retain_graph=True)[0][0] for i in range(N)])
+    sees = seen.abs().sum(-1) > 1e-12  # (n, n)
+    assert torch.equal(sees, causal_mask(N) if kind is LanguageModel else torch.ones(N, N).bool())
+
+
+@pytest.mark.parametrize("kind", [LanguageModel, MaskedLanguageModel])
+def test_padding_is_invisible_to_either_half(kind):
+    model = alone(kind)
+    padded = model(nn.functional.pad(ids(N), (0, 3)))
+    assert torch.allclose(padded[:, :N], model(ids(N)), atol=1e-12)
+
+
+def test_the_two_halves_have_the_same_parameters():
+    one, other = (alone(kind).state_dict() for kind in (LanguageModel, MaskedLanguageModel))
+    assert one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
 @pytest.mark.parametrize("task", ["copy", "reverse"])

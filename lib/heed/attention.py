@@ -124,25 +124,28 @@ def scaled_scores(q, k):
     return q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (..., n_q, n_k)
 
 
-def fused_attention(q, k, v, mask=None, dropout=0.0):
-    """`attention` in one kernel of torch's that never writes the weights down: the same mixture, alone.
+def fused_attention(q, k, v, mask=None, bias=None, dropout=0.0):
+    """`attention` in one of torch's kernels, which never stores the weights: it returns the mixture alone.
 
     q: (..., n_q, d_k)
     k: (..., n_k, d_k)
     v: (..., n_k, d_v)
     mask: bool, True where the query may look; broadcasts to (..., n_q, n_k)
-    dropout: the share of the weights that is dropped
+    bias: added to the scores; broadcasts to (..., n_q, n_k)
+    dropout: probability with which a weight is dropped
 
     Returns (..., n_q, d_v).
     Raises ValueError if the mask is not bool or does not fit the scores.
     """
     if mask is None:
-        return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout)  # (..., n_q, d_v)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, dropout_p=dropout)  # (..., n_q, d_v)
     check_mask(mask, (*q.shape[:-1], k.shape[-2]))
     mask = torch.atleast_2d(mask)  # the kernel takes no other
     somewhere = mask.any(dim=-1, keepdim=True)
-    somehow = mask | ~somewhere
-    mixture = F.scaled_dot_product_attention(q, k, v, attn_mask=somehow, dropout_p=dropout)  # (..., n_q, d_v)
+    allowed = mask | ~somewhere
+    if bias is not None:
+        allowed = bias.masked_fill(~allowed, float("-inf"))  # (..., n_q, n_k)
+    mixture = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, dropout_p=dropout)
     return mixture.masked_fill(~somewhere, 0.0)  # (..., n_q, d_v)
 
 
@@ -160,12 +163,15 @@ def fused_is_faster(q, k, dropout=0.0):
     return dropout == 0 and max(q.shape[-2], k.shape[-2]) >= (1024 if q.dtype == torch.bfloat16 else 32)
 
 
-def causal_mask(n):
-    """mask[i, j] is True when position i may look at position j: at itself and at what stands before it.
+def causal_mask(n, start=0):
+    """mask[i, j] is True when position start + i may look at position j: at itself and at all before it.
 
-    Returns the lower-triangular table of ones (n, n), bool.
+    n: number of queries
+    start: number of tokens before the first query, where a cache holds them
+
+    Returns (n, start + n), bool; without `start` a lower-triangular matrix of ones.
     """
-    return torch.ones(n, n, dtype=torch.bool).tril()  # (n, n)
+    return torch.ones(n, start + n, dtype=torch.bool).tril(start)  # (n, n_k)
 
 
 def padding_mask(ids):
@@ -205,8 +211,12 @@ class MultiHeadAttention(nn.Module):
         head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)
         MultiHead(Q, K, V) = [head_1; …; head_h] W^O      (Vaswani et al. 2017, section 3.2.2)
 
-    The projections of all heads are one matrix each, so the number of parameters does not depend on h. The
-    weights are written down while somebody records them, and where that is faster.
+    The projections of all heads are one matrix each, so the number of parameters does not depend on h.
+
+    Training and decoding run the same `forward`. A variant overrides one of its steps: `queries` or
+    `keys_values` (rotary positions, fewer keys than queries), `bias` (ALiBi, relative positions), or `mix`.
+    In self-attention the queries are the last n_q of the n_k tokens: query i stands at position
+    n_k - n_q + i, with a cache and without.
     """
 
     def __init__(self, d_model, n_heads, dropout=0.0):
@@ -217,17 +227,49 @@ class MultiHeadAttention(nn.Module):
         self.weights = MaskedSoftmax()
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, q, k, v, mask=None):
-        """q: (b, n_q, d_model). k, v: (b, n_k, d_model). mask: broadcasts to (b, h, n_q, n_k).
+    def forward(self, q, k, v, mask=None, cache=None):
+        """Project, attend in each head, join the heads.
+
+        q: (b, n_q, d_model)
+        k: (b, n_k, d_model)
+        v: (b, n_k, d_model)
+        mask: bool, True where the query may look; broadcasts to (b, h, n_q, n_k)
+        cache: keys and values of earlier calls (`heed.decode.GrowingCache` or `FixedCache`); n_k then counts
+            them, too
 
         Returns (b, n_q, d_model).
         """
-        q, k, v = (split_heads(W(x), self.n_heads) for W, x in ((self.W_q, q), (self.W_k, k), (self.W_v, v)))
-        dropout = self.dropout.p if self.training else 0.0
+        start = 0 if cache is None else cache.n  # how many tokens came before
+        q = self.queries(q, start)  # (b, h, n_q, d_k)
+        k, v = self.keys_values(k, v, start) if cache is None else cache.keys_values(self, k, v)
+        return self.W_o(merge_heads(self.mix(q, k, v, mask)))  # (b, n_q, d_model)
+
+    def queries(self, q, start):
+        """q: (b, n_q, d_model). start: position of the first. Returns (b, h, n_q, d_k)."""
+        return split_heads(self.W_q(q), self.n_heads)  # (b, h, n_q, d_k)
+
+    def keys_values(self, k, v, start):
+        """k, v: (b, n_k, d_model). start: position of the first. Returns two tensors (b, h, n_k, d_k)."""
+        return split_heads(self.W_k(k), self.n_heads), split_heads(self.W_v(v), self.n_heads)
+
+    def bias(self, q, k):
+        """What a variant adds to the scores: None, or a tensor that broadcasts to them."""
+        return None
+
+    def mix(self, q, k, v, mask):
+        """Attention in each head: in one kernel where that is faster and nobody records the weights.
+
+        q: (b, h, n_q, d_k)
+        k: (b, h, n_k, d_k)
+        v: (b, h, n_k, d_k)
+
+        Returns (b, h, n_q, d_k).
+        """
+        bias, dropout = self.bias(q, k), self.dropout.p if self.training else 0.0
         if fused_is_faster(q, k, dropout) and not self.weights._forward_hooks:  # nobody records
-            return self.W_o(merge_heads(fused_attention(q, k, v, mask, dropout)))  # (b, n_q, d_model)
-        weights = self.dropout(self.weights(scaled_scores(q, k), mask))  # (b, h, n_q, n_k)
-        return self.W_o(merge_heads(expectation(weights, v)))  # (b, n_q, d_model)
+            return fused_attention(q, k, v, mask, bias, dropout)  # (b, h, n_q, d_k)
+        scores = scaled_scores(q, k) if bias is None else scaled_scores(q, k) + bias  # (b, h, n_q, n_k)
+        return expectation(self.dropout(self.weights(scores, mask)), v)  # (b, h, n_q, d_k)
 
 
 def check_heads(d_model, n_heads):

@@ -1,148 +1,185 @@
-"""Writing: what a trained encoder–decoder says, token by token, when nobody tells it the right answer.
+"""Decoding: what a trained model writes, token by token, when nobody tells it the right answer.
 
-Three ways to choose the next token (greedy, beam, sampling), and the cache that spares all of them from
-reading their own words again. No sentence is cut in silence: whoever has `n_max` tokens was cut, for one that
-ends by itself has fewer. This module knows nothing about training.
+Three ways to choose the next token (greedy, beam, sampling), for an `EncoderDecoder` and for a
+`LanguageModel`, and the key–value cache that spares all of them from computing earlier tokens again. No
+sequence is cut silently: one that has `n_max` tokens was cut, for one that ends by itself has fewer. This
+module knows nothing about training.
+
+A row of the caches is a sentence, or one of its hypotheses; there are r of them.
 """
 
 from contextlib import contextmanager
 
 import torch
+from torch.nn import functional as F
 
-from heed.attention import fused_attention, merge_heads, padding_mask, split_heads
+from heed.attention import causal_mask, padding_mask
 from heed.data import pad
 from heed.text import BOS, EOS, PAD
+from heed.transformer import EncoderDecoder, LanguageModel, MaskedLanguageModel
 
 
-class LayerCache:
-    """What one decoder layer need not compute again: keys and values of the source, and of what is written.
+class GrowingCache:
+    """Keys and values of one self-attention: those of the new tokens join those of all before.
 
-    `step` repeats the three lines of `DecoderLayer.forward` for one new token of each hypothesis. The source
-    is projected once; of the written tokens only the new one is, and its key and value join the others. A
-    sentence's hypotheses lie side by side: time t of hypothesis j is column t·m + j. There is room to spare,
-    doubled when it is full, so that growing by one column does not copy all others.
+    There is room to spare, doubled when it is full: growing by one token does not copy all others.
     """
 
-    def __init__(self, layer, memory):
-        """memory: (b, n_source, d_model)"""
-        self.layer = layer
-        self.source = keys_and_values(layer.source_attention, memory)
-        self.room = [x.new_empty(*x.shape[:2], 0, x.shape[3]) for x in self.source]
-        self.n = 0
+    def __init__(self):
+        self.n, self.room = 0, None
 
-    def step(self, x, source_mask, written_mask):
-        """Carry one new token of each hypothesis through the layer.
-
-        x: (b, m, d_model)
-        source_mask: (b, 1, 1, n_source)
-        written_mask: broadcasts to (b, h, m, n_k); None where each sentence has one hypothesis
-
-        Returns (b, m, d_model).
-        """
-        layer = self.layer
-        x = layer.sublayer[0](x, lambda x: self.look_back(x, written_mask))  # (b, m, d_model)
-        x = layer.sublayer[1](x, lambda x: look(layer.source_attention, x, *self.source, source_mask))
-        return layer.sublayer[2](x, layer.feed_forward)  # (b, m, d_model)
-
-    def look_back(self, x, mask):
-        """Self-attention of the new tokens x: (b, m, d_model), which then belong to what is written."""
-        attention, end = self.layer.self_attention, self.n + x.shape[1]
-        for i, new in enumerate(keys_and_values(attention, x)):
-            if end > self.room[i].shape[2]:
-                larger = new.new_empty(*new.shape[:2], 2 * end + 14, new.shape[3])
-                larger[:, :, : self.n] = self.room[i][:, :, : self.n]
-                self.room[i] = larger
-            self.room[i][:, :, self.n : end] = new
+    def keys_values(self, attention, k, v):
+        """k, v: (r, n, d_model), the new tokens. Returns the keys and the values of all tokens so far."""
+        new, end = attention.keys_values(k, v, self.n), self.n + k.shape[1]
+        if self.room is None or end > self.room[0].shape[2]:
+            larger = [x.new_empty(*x.shape[:2], 2 * end + 14, x.shape[3]) for x in new]
+            for x, old in zip(larger, self.room or (), strict=False):
+                x[:, :, : self.n] = old[:, :, : self.n]
+            self.room = larger
+        for room, x in zip(self.room, new, strict=True):
+            room[:, :, self.n : end] = x
         self.n = end
-        return look(attention, x, *(room[:, :, :end] for room in self.room), mask)
+        return [room[:, :, :end] for room in self.room]
 
-    def keep(self, rows):
-        """Go on with these sentences alone. rows: the numbers of the rows to keep, a LongTensor."""
-        self.source, self.room = ([x[rows] for x in pair] for pair in (self.source, self.room))
-
-
-def keys_and_values(attention, x):
-    """Project tokens to keys and values, each laid out as it will be read at every step to come.
-
-    x: (b, n, d_model)
-
-    Returns keys (b, h, n, d_k) and values (b, h, n, d_k).
-    """
-    return tuple(split_heads(W(x), attention.n_heads).contiguous() for W in (attention.W_k, attention.W_v))
+    def select(self, rows):
+        """Go on with these rows in this order. rows: a LongTensor, in which one may recur."""
+        if len(rows) != len(self.room[0]):
+            self.room = [room[rows] for room in self.room]
+            return
+        moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero()[:, 0]
+        for room in self.room:
+            room[moved, :, : self.n] = room[rows[moved], :, : self.n]
 
 
-def look(attention, x, k, v, mask):
-    """Attention of the tokens x to keys and values that are already there.
+class FixedCache:
+    """Keys and values of one source attention: projected at the first call, the same at every later one."""
 
-    The fused computation, which writes no weights down for `record`: to see these, run the model over what it
-    has said.
+    n = 0
 
-    x: (b, m, d_model)
-    k: (b, h, n_k, d_k)
-    v: (b, h, n_k, d_k)
-    mask: bool, True where a token may look; broadcasts to (b, h, m, n_k)
+    def __init__(self):
+        self.projected = None  # keys and values, a row for each hypothesis …
+        self.sentence = None  # … and to which row of the source each belongs
 
-    Returns (b, m, d_model).
-    """
-    q = split_heads(attention.W_q(x), attention.n_heads)  # (b, h, m, d_k)
-    return attention.W_o(merge_heads(fused_attention(q, k, v, mask)))  # (b, m, d_model)
+    def keys_values(self, attention, k, v):
+        """k, v: (r, n_k, d_model), looked at in the first call only. Returns their keys and values."""
+        if self.projected is None:
+            self.projected = [x.contiguous() for x in attention.keys_values(k, v, 0)]
+            self.sentence = torch.arange(len(k), device=k.device)
+        return self.projected
+
+    def select(self, rows):
+        """Go on with these rows in this order. rows: a LongTensor, in which one may recur."""
+        sentence = self.sentence[rows]
+        if not torch.equal(sentence, self.sentence):  # among hypotheses of one sentence nothing changes
+            self.projected, self.sentence = [x[rows] for x in self.projected], sentence
 
 
 class Cache:
-    """A model that is writing: it has read the source, and reads one new token of each hypothesis a step."""
+    """The caches of all layers of a model: one for each `EncoderLayer`, a pair for each `DecoderLayer`."""
+
+    def __init__(self, layers):
+        self.layers = layers
+
+    @property
+    def n(self):
+        """How many tokens have been read: the position of the next one."""
+        return next(self.growing()).n
+
+    def growing(self):
+        """The caches of self-attention, layer by layer."""
+        return (layer[0] if isinstance(layer, tuple) else layer for layer in self.layers)
+
+    def select(self, rows):
+        """Go on with these rows in every layer."""
+        for layer in self.layers:
+            for cache in layer if isinstance(layer, tuple) else (layer,):
+                cache.select(rows)
+
+
+class Translating:
+    """An `EncoderDecoder` at work: it has read the source, and reads its own tokens as they come."""
 
     def __init__(self, model, source):
-        """model: an EncoderDecoder. source: (b, n_source)"""
-        self.model, self.n = model, 0
+        """source: (b, n_source)"""
+        self.model = model
         self.source_mask = padding_mask(source)  # (b, 1, 1, n_source)
-        memory = model.encode(source, self.source_mask)  # (b, n_source, d_model)
-        self.layers = [LayerCache(layer, memory) for layer in model.decoder.layers]
+        self.memory = model.encode(source, self.source_mask)  # (b, n_source, d_model)
+        self.cache = Cache([(GrowingCache(), FixedCache()) for _ in model.decoder.layers])
+        self.first = source.new_full((len(source), 1), BOS)  # what it reads first
 
-    def step(self, y, written_mask=None):
-        """Score what may follow.
+    def step(self, ids):
+        """ids: (r, n), the new tokens. Returns the logits of what follows the last one (r, vocab)."""
+        n = ids.shape[1]
+        mask = None if n == 1 else causal_mask(n, self.cache.n).to(ids.device)  # one token may look at all
+        x = self.model.decode(self.memory, self.source_mask, ids, mask, self.cache)  # (r, n, d_model)
+        self.memory = None  # from now on every layer has it projected
+        return next_logits(self.model, x)
 
-        y: (b, m), the last token of each of the m hypotheses of each sentence
-        written_mask: broadcasts to (b, h, m, n_k), which columns belong to which hypothesis, the new ones too
-
-        Returns logits (b, m, vocab); those of PAD and BOS are -inf, for nobody says these.
-        """
-        embed, position = self.model.target_embed
-        x = embed(y)  # (b, m, d_model)
-        x = position(x.flatten(0, 1)[:, None], start=self.n).view_as(x)  # (b, m, d_model)
-        for layer in self.layers:
-            x = layer.step(x, self.source_mask, written_mask)  # (b, m, d_model)
-        self.n += 1
-        logits = self.model.generator.proj(self.model.decoder.norm(x))  # (b, m, vocab)
-        logits[..., [PAD, BOS]] = float("-inf")
-        return logits
-
-    def keep(self, rows):
-        """Go on with these sentences alone. rows: the numbers of the rows to keep, a LongTensor."""
+    def select(self, rows):
+        """Go on with these rows, in this order. rows: a LongTensor."""
         self.source_mask = self.source_mask[rows]
-        for layer in self.layers:
-            layer.keep(rows)
+        self.cache.select(rows)
+
+
+class Continuing:
+    """A `LanguageModel` at work: it reads the prompt at once, and then its own tokens as they come."""
+
+    def __init__(self, model, prompt):
+        """prompt: (b, n)"""
+        if prompt.shape[1] == 0 or (prompt == PAD).any():
+            raise ValueError(
+                "Prompts that are continued together are equally long, with one token (such as BOS) or more, "
+                f"and no padding; these are {tuple(prompt.shape)}, {int((prompt == PAD).sum())} of them PAD."
+            )
+        self.model, self.first = model, prompt
+        self.cache = Cache([GrowingCache() for _ in model.encoder.layers])
+
+    def step(self, ids):
+        """ids: (r, n), the new tokens. Returns the logits of what follows the last one (r, vocab)."""
+        return next_logits(self.model, self.model(ids, self.cache))
+
+    def select(self, rows):
+        """Go on with these rows, in this order. rows: a LongTensor."""
+        self.cache.select(rows)
+
+
+def start(model, source):
+    """`Translating` or `Continuing`, as the model asks. Raises ValueError for one that cannot write."""
+    if isinstance(model, EncoderDecoder):
+        return Translating(model, source)
+    if isinstance(model, LanguageModel) and not isinstance(model, MaskedLanguageModel):
+        return Continuing(model, source)
+    raise ValueError(f"{type(model).__name__} does not write: decode an EncoderDecoder or a LanguageModel.")
+
+
+def next_logits(model, x):
+    """x: (r, n, d_model). Returns the logits after the last token (r, vocab); PAD and BOS get -inf."""
+    logits = model.generator.proj(x[:, -1])  # (r, vocab)
+    logits[:, [PAD, BOS]] = float("-inf")
+    return logits
 
 
 # --- Searches -----------------------------------------------------------------------------------------------
 
 
 def greedy(model, source, n_max=None):
-    """At each step the likeliest token.
+    """At each step the token with the highest probability.
 
-    source: (b, n_source), padded on the right
-    n_max: the most tokens to write, or None for `longest(source)`
+    model: an `EncoderDecoder`, or a `LanguageModel`
+    source: (b, n_source), padded on the right; for a language model the prompts, equally long
+    n_max: the most tokens to write, or None for `longest`; a language model needs it
 
     Returns b lists of ids, without BOS and EOS. A list of n_max tokens was cut before its end.
     """
-    return write(model, source, n_max, lambda logits: logits.max(dim=-1).indices)
+    return generate(model, source, n_max, lambda logits: logits.max(dim=-1).indices)
 
 
 def sample(model, source, temperature=1.0, top_k=None, top_p=1.0, seed=0, n_max=None):
     """At each step a token drawn at random from `truncated` probabilities.
 
-    source: (b, n_source), padded on the right
+    model, source, n_max: as for `greedy`
+    temperature, top_k, top_p: as for `truncated`
     seed: the same seed and the same source give the same sentences
-    n_max: the most tokens to write, or None for `longest(source)`
 
     Returns b lists of ids, as `greedy` does. Raises ValueError for numbers that leave nothing to draw from.
     """
@@ -158,7 +195,7 @@ def sample(model, source, temperature=1.0, top_k=None, top_p=1.0, seed=0, n_max=
         p = truncated(logits, temperature, top_k, top_p)
         return torch.multinomial(p, 1, generator=generator)[:, 0]
 
-    return write(model, source, n_max, draw)
+    return generate(model, source, n_max, draw)
 
 
 def truncated(logits, temperature=1.0, top_k=None, top_p=1.0):
@@ -182,30 +219,31 @@ def truncated(logits, temperature=1.0, top_k=None, top_p=1.0):
 
 
 @torch.no_grad()
-def write(model, source, n_max, choose):
-    """Write all sentences at once, one token a step, each until it says EOS.
+def generate(model, source, n_max, choose):
+    """Write all sequences at once, one token a step, each until it says EOS.
 
-    A sentence that has ended is computed on, for nothing, until a quarter of the batch has ended: then the
+    A sequence that has ended is computed on, for nothing, until a quarter of the batch has ended: then the
     others move together.
 
-    choose: a function from logits to the next ids, row by row
+    choose: a function from logits, row by row, to the next ids
     """
-    limits = longest(source, n_max)
+    limits = longest(model, source, n_max)
     written = source.new_full((len(source), max(limits.tolist(), default=0)), EOS)
     rows = limits.nonzero()[:, 0]
     with dropout_off(model):
-        cache = Cache(model, source[rows])
-        y, live = torch.full_like(rows, BOS), torch.ones_like(rows, dtype=torch.bool)
+        writer = start(model, source[rows])
+        ids, live = writer.first, torch.ones_like(rows, dtype=torch.bool)
         for n in range(written.shape[1]):
-            y = choose(cache.step(y[:, None])[:, 0])
+            y = choose(writer.step(ids))
             written[rows, n] = y
             live = live & (y != EOS) & (n + 1 < limits[rows])
             n_live = int(live.sum())
             if n_live == 0:
                 break
             if n_live <= 3 / 4 * len(rows):
-                cache.keep(live.nonzero()[:, 0])
+                writer.select(live.nonzero()[:, 0])
                 rows, y, live = rows[live], y[live], live[live]
+            ids = y[:, None]
     return [upto_end(ids[:limit]) for ids, limit in zip(written.tolist(), limits.tolist(), strict=True)]
 
 
@@ -215,43 +253,39 @@ def upto_end(ids):
 
 
 def beam(model, source, width=4, penalty=1.0, n_max=None):
-    """Follow the `width` likeliest beginnings at once, and answer with the best sentence that has ended.
+    """Keep the `width` likeliest hypotheses at each step, and answer with the best one that has ended.
 
         score(Y) = log P(Y | X) / lp(Y),   lp(Y) = ((5 + |Y|) / 6)^α   (Wu et al. 2016, eq. 14)
 
-    |Y| counts EOS. Without the penalty (α = 0) a longer sentence can only be less likely. Of all beginnings
+    |Y| counts EOS. Without the penalty (α = 0) a longer hypothesis can only be less likely. Of all hypotheses
     that are one token longer, the `width` likeliest stay. Those of them that have now said EOS leave the beam
-    and are kept apart, the best one of each sentence. A beginning with log P = s can at most reach
+    and are kept apart, the best one of each sentence. A hypothesis with log P = s can at most reach
     s / lp(n_max), for log P only falls and lp only grows: a sentence is done when that is no better than what
-    has ended, and at n_max at the latest. Only if nothing has ended by then, its likeliest beginning is the
+    has ended, and at n_max at the latest. Only if nothing has ended by then, its likeliest hypothesis is the
     answer, as it stands. With width = 1 this is `greedy`.
 
-    source: (b, n_source), padded on the right
-    width: beginnings followed at once, m in the shapes
+    model, source, n_max: as for `greedy`
+    width: hypotheses kept, m in the shapes; hypothesis j of sentence i is row i·m + j of the batch
     penalty: α; 0 or above
-    n_max: the most tokens to write, or None for `longest(source)`
 
     Returns b lists of ids, as `greedy` does. Raises ValueError if width or penalty is impossible.
     """
     if width < 1:
-        raise ValueError(f"A beam follows at least one beginning, but {width=}.")
+        raise ValueError(f"A beam keeps at least one hypothesis, but {width=}.")
     if not penalty >= 0:
         raise ValueError(f"The exponent of the length penalty is 0 or above, but {penalty=}.")
-    limits, answers = longest(source, n_max), [[] for _ in source]
+    limits, answers = longest(model, source, n_max), [[] for _ in source]
     rows = limits.nonzero()[:, 0]
     with torch.no_grad(), dropout_off(model):
-        cache, slots = Cache(model, source[rows]), torch.arange(width, device=source.device)
-        y = source.new_full((len(rows), width), BOS)  # (b, m)
-        said = family = y[..., None][..., :0]  # of each hypothesis: its tokens, the slot of each
-        log_p = torch.where(slots == 0, 0.0, float("-inf")).expand(len(rows), width)  # (b, m)
+        writer = start(model, source[rows])
+        ids, said = writer.first, source[rows][:, None, :0]  # one hypothesis at first
+        log_p = torch.zeros(len(rows), 1, device=source.device)
         best = log_p.new_full((len(rows),), float("-inf"))
         live = torch.ones_like(rows, dtype=torch.bool)
         for n in range(1, max(limits.tolist(), default=0) + 1):
-            family = torch.cat([family, slots.expand_as(y)[..., None]], dim=-1)
-            mine = (family[..., None] == slots).flatten(2)[:, None]  # a hypothesis sees its own past alone
-            y, parents, log_p = expand(cache.step(y, mine), log_p)  # (b, m), (b, m), (b, m)
-            said, family = (x.take_along_dim(parents[..., None], dim=1) for x in (said, family))
-            said = torch.cat([said, y[..., None]], dim=-1)
+            m = log_p.shape[1]
+            y, parents, log_p = expand(writer.step(ids).view(len(rows), m, -1), log_p, width)  # (b, m) each
+            said = torch.cat([said.take_along_dim(parents[..., None], dim=1), y[..., None]], dim=-1)
 
             ended = y == EOS
             scores = (log_p / length_penalty(n, penalty)).masked_fill(~ended, float("-inf"))  # (b, m)
@@ -269,26 +303,31 @@ def beam(model, source, width=4, penalty=1.0, n_max=None):
             n_live = int(live.sum())
             if n_live == 0:
                 break
+            parents = parents + m * torch.arange(len(rows), device=source.device)[:, None]  # as rows
             if n_live <= 3 / 4 * len(rows):
-                cache.keep(live.nonzero()[:, 0])
-                rows, y, said, family, log_p, best = (x[live] for x in (rows, y, said, family, log_p, best))
+                rows, y, parents, said, log_p, best = (x[live] for x in (rows, y, parents, said, log_p, best))
                 live = live[live]
+            writer.select(parents.flatten())
+            ids = y.flatten()[:, None]
     return answers
 
 
-def expand(logits, log_p):
-    """The m likeliest of all beginnings that are one token longer.
+def expand(logits, log_p, width):
+    """The likeliest of all hypotheses that are one token longer.
 
     logits: (b, m, vocab)
-    log_p: (b, m), of the beginnings so far
+    log_p: (b, m), of the hypotheses so far
 
-    Returns their last tokens (b, m), the beginnings that they continue (b, m), and their log P (b, m).
+    Returns their last tokens, the hypotheses that they continue, and their log P, each (b, width). Where
+    there are fewer than `width`, the rest have log P = -inf.
     """
-    m, vocab = logits.shape[1:]
     exact = torch.promote_types(logits.dtype, torch.float32)
-    few, ids = logits.log_softmax(dim=-1, dtype=exact).topk(min(m, vocab))
-    log_p, place = (log_p[..., None] + few).flatten(1).topk(m)  # (b, m), (b, m)
-    return ids.flatten(1).gather(1, place), place // few.shape[2], log_p
+    few, ids = logits.log_softmax(dim=-1, dtype=exact).topk(min(width, logits.shape[2]))
+    log_p, k = (log_p[..., None] + few).flatten(1), few.shape[2]
+    missing = max(0, width - log_p.shape[1])
+    log_p, ids = F.pad(log_p, (0, missing), value=float("-inf")), F.pad(ids.flatten(1), (0, missing))
+    log_p, chosen = log_p.topk(width)  # (b, width), (b, width)
+    return ids.gather(1, chosen), (chosen // k).clamp(max=logits.shape[1] - 1), log_p
 
 
 def length_penalty(n, alpha):
@@ -296,15 +335,19 @@ def length_penalty(n, alpha):
     return ((5 + n) / 6) ** alpha
 
 
-def longest(source, n_max=None):
+def longest(model, source, n_max=None):
     """The most tokens to write, EOS too: n_max, or 2·n + 10 for a source of n tokens; 0 for an empty source.
 
     source: (b, n_source)
 
-    Returns whole numbers (b). Raises ValueError if n_max is below 1.
+    Returns whole numbers (b). Raises ValueError if n_max is below 1, or missing for a language model.
     """
     if n_max is not None and n_max < 1:
         raise ValueError(f"At least one token must be allowed, but {n_max=}.")
+    if isinstance(model, LanguageModel):
+        if n_max is None:
+            raise ValueError("A language model needs n_max, the most tokens to write; got None.")
+        return source.new_full((len(source),), n_max)
     n = (source != PAD).sum(dim=1)
     limits = 2 * n + 10 if n_max is None else torch.full_like(n, n_max)
     return limits.masked_fill(n == 0, 0)

@@ -105,16 +105,16 @@ class Embeddings(nn.Module):
 
     ids: (b, n)
 
-    Returns (b, n, d_model). Raises ValueError for an id outside the table.
+    Returns (b, n, d_model). Raises ValueError for an id outside the vocabulary.
     """
 
     def __init__(self, d_model, vocab):
         super().__init__()
-        self.table = nn.Embedding(vocab, d_model, padding_idx=PAD)
+        self.embedding = nn.Embedding(vocab, d_model, padding_idx=PAD)
 
     def forward(self, ids):
-        check_ids(ids, self.table.num_embeddings)
-        return self.table(ids) * math.sqrt(self.table.embedding_dim)  # (b, n, d_model)
+        check_ids(ids, self.embedding.num_embeddings)
+        return self.embedding(ids) * math.sqrt(self.embedding.embedding_dim)  # (b, n, d_model)
 
 
 class EncoderLayer(nn.Module):
@@ -127,9 +127,12 @@ class EncoderLayer(nn.Module):
         self.feed_forward = feed_forward
         self.sublayer = nn.ModuleList(connection(size, dropout) for _ in range(2))
 
-    def forward(self, x, mask):
-        """x: (b, n, d_model). mask: (b, 1, 1, n). Returns (b, n, d_model)."""
-        x = self.sublayer[0](x, lambda x: self.self_attention(x, x, x, mask))  # (b, n, d_model)
+    def forward(self, x, mask, cache=None):
+        """x: (b, n, d_model). mask: as for its attention. cache: one of `heed.decode`'s, or None.
+
+        Returns (b, n, d_model).
+        """
+        x = self.sublayer[0](x, lambda x: self.self_attention(x, x, x, mask, cache))  # (b, n, d_model)
         return self.sublayer[1](x, self.feed_forward)  # (b, n, d_model)
 
 
@@ -146,18 +149,18 @@ class DecoderLayer(nn.Module):
         self.feed_forward = feed_forward
         self.sublayer = nn.ModuleList(connection(size, dropout) for _ in range(3))
 
-    def forward(self, x, memory, source_mask, target_mask):
+    def forward(self, x, memory, source_mask, target_mask, cache=None):
         """In source attention the decoder asks (q), and the encoder's memory answers (k and v).
 
         x: (b, n, d_model)
         memory: (b, n_source, d_model)
         source_mask: (b, 1, 1, n_source)
         target_mask: (b, 1, n, n)
+        cache: a pair, for self-attention and for source attention (`heed.decode`), or None
 
         Returns (b, n, d_model).
         """
-        x = self.sublayer[0](x, lambda x: self.self_attention(x, x, x, target_mask))  # (b, n, d_model)
-        x = self.sublayer[1](
-            x, lambda x: self.source_attention(x, memory, memory, source_mask)
-        )  # (b, n, d_model)
+        own, source = cache or (None, None)
+        x = self.sublayer[0](x, lambda x: self.self_attention(x, x, x, target_mask, own))
+        x = self.sublayer[1](x, lambda x: self.source_attention(x, memory, memory, source_mask, source))
         return self.sublayer[2](x, self.feed_forward)  # (b, n, d_model)

@@ -60,3 +60,19 @@ def translation_loss(model, batch, smoothing=0.1):
     x = model(batch.source, batch.target_in)[real]  # one row for each real token
     proj = model.generator.proj
     return linear_cross_entropy(x, proj.weight, proj.bias, batch.target_out[real], smoothing)
+
+
+def language_model_loss(model, batch, smoothing=0.0):
+    """Cross-entropy of the next token in a text, summed over its real tokens: the target, without a source.
+
+        L = −Σ_t Σ_j q_j log p(j | y_<t),   q from `smoothed`
+
+    model: a `LanguageModel`
+    batch: a `heed.data.Batch`, whose source is not looked at
+
+    Returns a number; divided by `batch.n_tokens` it is the mean.
+    """
+    real = batch.target_mask  # (b, n_target)
+    x = model(batch.target_in)[real]  # one row for each real token
+    proj = model.generator.proj
+    return linear_cross_entropy(x, proj.weight, proj.bias, batch.target_out[real], smoothing)

@@ -13,9 +13,9 @@ def sinusoids(n, d_model, base=10_000.0):
         PE(pos, 2i)   = sin(pos / base^(2i/d_model))
         PE(pos, 2i+1) = cos(pos / base^(2i/d_model)),  i < d_model/2   (Vaswani et al. 2017, sec. 3.5)
 
-    Computed in double precision: far from the start, the angle of single precision is off by whole digits.
+    Computed in float64: far from the start, an angle in float32 is wrong in its first digits.
 
-    Returns a table (n, d_model), float64. Raises ValueError if d_model is odd: sine and cosine come in pairs.
+    Returns (n, d_model), float64. Raises ValueError if d_model is odd: sine and cosine come in pairs.
     """
     if d_model % 2:
         raise ValueError(f"Sines and cosines come in pairs, so d_model must be even; it is {d_model}.")
@@ -26,7 +26,7 @@ def sinusoids(n, d_model, base=10_000.0):
 
 
 class PositionalEncoding(nn.Module):
-    """Add `sinusoids` to the vectors, then drop out. The table grows when a longer sentence comes.
+    """Add `sinusoids` to the vectors, then drop out. More positions are computed when a sentence needs them.
 
     (Vaswani et al. 2017, sections 3.5 and 5.4)
     """
@@ -34,18 +34,18 @@ class PositionalEncoding(nn.Module):
     def __init__(self, d_model, dropout, n_max=512):
         super().__init__()
         self.dropout = nn.Dropout(dropout)
-        self.register_buffer("table", sinusoids(n_max, d_model).float(), persistent=False)
+        self.register_buffer("encoding", sinusoids(n_max, d_model).float(), persistent=False)
 
     def forward(self, x, start=0):
         """x: (b, n, d_model). start: the position of the first token. Returns (b, n, d_model)."""
         end = start + x.shape[1]
-        if end > len(self.table):
-            self.table = sinusoids(2 * end, x.shape[2]).to(self.table)  # (n_max, d_model)
-        return self.dropout(x + self.table[start:end].to(x.dtype))  # (b, n, d_model)
+        if end > len(self.encoding):
+            self.encoding = sinusoids(2 * end, x.shape[2]).to(self.encoding)  # (n_max, d_model)
+        return self.dropout(x + self.encoding[start:end].to(x.dtype))  # (b, n, d_model)
 
 
 class LearnedPosition(nn.Module):
-    """Add a learned vector for each position, then drop out. A position beyond the table is refused.
+    """Add a learned vector for each position, then drop out. A position beyond n_max raises a ValueError.
 
     (Gehring et al. 2017; Vaswani et al. 2017, table 3, row E)
     """
@@ -53,17 +53,17 @@ class LearnedPosition(nn.Module):
     def __init__(self, d_model, dropout, n_max=512):
         super().__init__()
         self.dropout = nn.Dropout(dropout)
-        self.table = nn.Parameter(0.02 * torch.randn(n_max, d_model))
+        self.embedding = nn.Parameter(0.02 * torch.randn(n_max, d_model))
 
     def forward(self, x, start=0):
         """x: (b, n, d_model). start: the position of the first token. Returns (b, n, d_model).
 
-        Raises ValueError if the last position is not in the table.
+        Raises ValueError if the last position has no vector.
         """
         end = start + x.shape[1]
-        if end > len(self.table):
+        if end > len(self.embedding):
             raise ValueError(
-                f"Position {end - 1} has no vector: the table holds {len(self.table)} positions. "
+                f"Position {end - 1} has no vector: there are {len(self.embedding)} positions. "
                 f"Make the model with n_max={end} or more, or use PositionalEncoding, which grows."
             )
-        return self.dropout(x + self.table[start:end])  # (b, n, d_model)
+        return self.dropout(x + self.embedding[start:end])  # (b, n, d_model)

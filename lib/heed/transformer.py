@@ -1,4 +1,4 @@
-"""The Transformer: stacks of layers, the encoder–decoder, and the function that builds one.
+"""The Transformer: stacks of layers, the encoder–decoder, either of the two alone, and what builds them.
 
 This module knows nothing about decoding or training.
 """
@@ -6,7 +6,16 @@ This module knows nothing about decoding or training.
 from torch import nn
 
 from heed.attention import MultiHeadAttention, causal_mask, padding_mask
-from heed.layers import DecoderLayer, Embeddings, EncoderLayer, LayerNorm, PositionwiseFeedForward, clones
+from heed.layers import (
+    DecoderLayer,
+    Embeddings,
+    EncoderLayer,
+    LayerNorm,
+    PositionwiseFeedForward,
+    PostNormConnection,
+    SublayerConnection,
+    clones,
+)
 from heed.position import PositionalEncoding
 from heed.text import PAD
 
@@ -37,10 +46,13 @@ class Encoder(nn.Module):
         self.layers = clones(layer, n_layers)
         self.norm = LayerNorm(layer.size)
 
-    def forward(self, x, mask):
-        """x: (b, n, d_model). mask: (b, 1, 1, n). Returns (b, n, d_model)."""
-        for layer in self.layers:
-            x = layer(x, mask)  # (b, n, d_model)
+    def forward(self, x, mask, caches=None):
+        """x: (b, n, d_model). mask: as for its attention. caches: one for each layer, or None.
+
+        Returns (b, n, d_model).
+        """
+        for layer, cache in zip(self.layers, caches or [None] * len(self.layers), strict=True):
+            x = layer(x, mask, cache)  # (b, n, d_model)
         return self.norm(x)  # (b, n, d_model)
 
 
@@ -52,19 +64,29 @@ class Decoder(nn.Module):
         self.layers = clones(layer, n_layers)
         self.norm = LayerNorm(layer.size)
 
-    def forward(self, x, memory, source_mask, target_mask):
+    def forward(self, x, memory, source_mask, target_mask, caches=None):
         """Carry the target through all layers.
 
         x: (b, n, d_model)
         memory: (b, n_source, d_model)
         source_mask: (b, 1, 1, n_source)
         target_mask: (b, 1, n, n)
+        caches: one for each layer, or None
 
         Returns (b, n, d_model).
         """
-        for layer in self.layers:
-            x = layer(x, memory, source_mask, target_mask)  # (b, n, d_model)
+        for layer, cache in zip(self.layers, caches or [None] * len(self.layers), strict=True):
+            x = layer(x, memory, source_mask, target_mask, cache)  # (b, n, d_model)
         return self.norm(x)  # (b, n, d_model)
+
+
+class InputEmbedding(nn.Sequential):
+    """From ids to vectors that know their position: token embeddings, then a code for the position."""
+
+    def forward(self, ids, start=0):
+        """ids: (b, n). start: the position of the first token. Returns (b, n, d_model)."""
+        embeddings, position = self
+        return position(embeddings(ids), start)  # (b, n, d_model)
 
 
 class EncoderDecoder(nn.Module):
@@ -91,37 +113,151 @@ class EncoderDecoder(nn.Module):
         """source: (b, n_source). source_mask: (b, 1, 1, n_source). Returns (b, n_source, d_model)."""
         return self.encoder(self.source_embed(source), source_mask)  # (b, n_source, d_model)
 
-    def decode(self, memory, source_mask, target_in, target_mask):
-        """target_in: (b, n). target_mask: (b, 1, n, n). Returns (b, n, d_model)."""
-        return self.decoder(self.target_embed(target_in), memory, source_mask, target_mask)  # (b, n, d_model)
+    def decode(self, memory, source_mask, target_in, target_mask, cache=None):
+        """Carry the target through the decoder; with a cache, only its new tokens.
+
+        memory: (b, n_source, d_model)
+        source_mask: (b, 1, 1, n_source)
+        target_in: (b, n)
+        target_mask: broadcasts to (b, h, n, n_k), where n_k counts what came before target_in
+        cache: a `heed.decode.Cache`, which knows what came before target_in
+
+        Returns (b, n, d_model).
+        """
+        start, caches = (0, None) if cache is None else (cache.n, cache.layers)
+        x = self.target_embed(target_in, start)  # (b, n, d_model)
+        return self.decoder(x, memory, source_mask, target_mask, caches)  # (b, n, d_model)
 
 
-def make_model(source_vocab, target_vocab, n_layers=6, d_model=512, d_ff=2048, n_heads=8, dropout=0.1):
+class LanguageModel(nn.Module):
+    """The decoder alone: each token sees itself and what stands before it, and predicts the next one.
+
+    A stack of `EncoderLayer`s under a causal mask: without a source there is no source attention (Radford et
+    al. 2018). `forward` stops before the generator, as the encoder–decoder's does.
+    """
+
+    def __init__(self, encoder, embed, generator):
+        super().__init__()
+        self.encoder = encoder
+        self.embed = embed
+        self.generator = generator
+
+    def forward(self, ids, cache=None):
+        """ids: (b, n), padding included. cache: a `heed.decode.Cache` of what came before ids, or None.
+
+        Returns (b, n, d_model).
+        """
+        if cache is None:
+            return self.encoder(self.embed(ids), self.mask(ids))  # (b, n, d_model)
+        mask = causal_mask(ids.shape[1], cache.n).to(ids.device)  # (n, n_k)
+        return self.encoder(self.embed(ids, cache.n), mask, cache.layers)  # (b, n, d_model)
+
+    def mask(self, ids):
+        """ids: (b, n). Returns who may look at whom (b, 1, n, n): at real tokens, and not ahead."""
+        return padding_mask(ids) & causal_mask(ids.shape[1]).to(ids.device)  # (b, 1, n, n)
+
+
+class MaskedLanguageModel(LanguageModel):
+    """The encoder alone: each token sees all others, and hidden ones are predicted from both sides.
+
+    One mask apart from `LanguageModel` (Devlin et al. 2019). It has no first and no next token, so it cannot
+    be decoded step by step, and takes no cache.
+    """
+
+    def forward(self, ids):
+        """ids: (b, n), padding included. Returns (b, n, d_model)."""
+        return super().forward(ids)  # (b, n, d_model)
+
+    def mask(self, ids):
+        """ids: (b, n). Returns who may look at whom (b, 1, 1, n): at real tokens."""
+        return padding_mask(ids)  # (b, 1, 1, n)
+
+
+def make_model(
+    source_vocab,
+    target_vocab,
+    n_layers=6,
+    d_model=512,
+    d_ff=2048,
+    n_heads=8,
+    dropout=0.1,
+    norm="pre",
+    self_attention=MultiHeadAttention,
+):
     """Build a Transformer; the numbers left out are those of the paper's base model (its table 3).
 
     Every matrix starts from Xavier's uniform distribution (Glorot & Bengio 2010), every embedding from a
-    normal one with deviation 1/√d_model, so that after the factor √d_model a token's numbers have size 1.
-    """
+    normal one with standard deviation 1/√d_model: multiplied by √d_model, its entries have variance 1.
 
-    def attention():
-        return MultiHeadAttention(d_model, n_heads, dropout)
+    norm: "pre", before each sublayer and once after the last layer; or "post", after each sublayer, as in
+        the paper
+    self_attention: `MultiHeadAttention` or a subclass of it; attention to the source is the plain one
+
+    Raises ValueError for another norm.
+    """
+    connection = connections(norm)
+
+    def attend(kind=MultiHeadAttention):
+        return kind(d_model, n_heads, dropout)
 
     def feed_forward():
         return PositionwiseFeedForward(d_model, d_ff, dropout)
 
-    def embed(vocab):
-        return nn.Sequential(Embeddings(d_model, vocab), PositionalEncoding(d_model, dropout))
-
+    encoder_layer = EncoderLayer(d_model, attend(self_attention), feed_forward(), dropout, connection)
+    decoder_layer = DecoderLayer(
+        d_model, attend(self_attention), attend(), feed_forward(), dropout, connection
+    )
     model = EncoderDecoder(
-        Encoder(EncoderLayer(d_model, attention(), feed_forward(), dropout), n_layers),
-        Decoder(DecoderLayer(d_model, attention(), attention(), feed_forward(), dropout), n_layers),
-        embed(source_vocab),
-        embed(target_vocab),
+        Encoder(encoder_layer, n_layers),
+        Decoder(decoder_layer, n_layers),
+        InputEmbedding(Embeddings(d_model, source_vocab), PositionalEncoding(d_model, dropout)),
+        InputEmbedding(Embeddings(d_model, target_vocab), PositionalEncoding(d_model, dropout)),
         Generator(d_model, target_vocab),
     )
+    if norm == "post":
+        model.encoder.norm = model.decoder.norm = nn.Identity()
+    return initialised(model)
+
+
+def make_language_model(
+    vocab,
+    n_layers=6,
+    d_model=512,
+    d_ff=2048,
+    n_heads=8,
+    dropout=0.1,
+    kind=LanguageModel,
+    self_attention=MultiHeadAttention,
+):
+    """Build a pre-norm Transformer that is a decoder alone, or an encoder alone.
+
+    kind: `LanguageModel` or `MaskedLanguageModel`
+    self_attention: `MultiHeadAttention` or a subclass of it
+    """
+    attention = self_attention(d_model, n_heads, dropout)
+    feed_forward = PositionwiseFeedForward(d_model, d_ff, dropout)
+    return initialised(
+        kind(
+            Encoder(EncoderLayer(d_model, attention, feed_forward, dropout), n_layers),
+            InputEmbedding(Embeddings(d_model, vocab), PositionalEncoding(d_model, dropout)),
+            Generator(d_model, vocab),
+        )
+    )
+
+
+def connections(norm):
+    """The class of connection with its norm "pre" or "post" the sublayer. Raises ValueError for another."""
+    known = {"pre": SublayerConnection, "post": PostNormConnection}
+    if norm not in known:
+        raise ValueError(f'The norm stands "pre" or "post" the sublayer; got {norm!r}.')
+    return known[norm]
+
+
+def initialised(model):
+    """Give each embedding a normal distribution, every other matrix Xavier's. Returns the model."""
     for name, p in model.named_parameters():
-        if name.endswith("table.weight"):
-            nn.init.normal_(p, std=d_model**-0.5)
+        if name.endswith("embedding.weight"):
+            nn.init.normal_(p, std=p.shape[1] ** -0.5)
             p.data[PAD] = 0.0
         elif p.dim() > 1:
             nn.init.xavier_uniform_(p)
@@ -129,14 +265,18 @@ def make_model(source_vocab, target_vocab, n_layers=6, d_model=512, d_ff=2048, n
 
 
 def tie(model):
-    """Let source, target and generator share one table (Press & Wolf 2017). Returns the model.
+    """Let source, target and generator share one matrix (Press & Wolf 2017). Returns the model.
 
-    Raises ValueError if the vocabularies differ in size: then there is no one table.
+    Raises ValueError if the vocabularies differ in size: then no one matrix fits both.
     """
-    source, target, proj = model.source_embed[0].table, model.target_embed[0].table, model.generator.proj
+    source, target, proj = (
+        model.source_embed[0].embedding,
+        model.target_embed[0].embedding,
+        model.generator.proj,
+    )
     if source.weight.shape != target.weight.shape:
         raise ValueError(
-            f"Vocabularies of {len(source.weight)} and {len(target.weight)} tokens cannot share one table. "
+            f"Vocabularies of {len(source.weight)} and {len(target.weight)} tokens cannot share one matrix. "
             "Build one vocabulary for both languages."
         )
     target.weight = proj.weight = source.weight
