@@ -14,8 +14,13 @@ def sequence_loss(model, batch):
 
         L = −(1/N) Σ_t log p(y_t | y_<t, x)
 
+    model: returns a score for every token of the vocabulary, model(source, target_in): (b, n_target, vocab)
     batch: a `heed.data.Batch`
+
+    Raises ValueError for a model that leaves the scores to a `generator`, as an `EncoderDecoder` does.
     """
+    if hasattr(model, "generator"):
+        raise ValueError(f"{type(model).__name__} returns vectors, not scores: use `translation_loss`.")
     logits = model(batch.source, batch.target_in)  # (b, n_target, vocab)
     return F.cross_entropy(logits.flatten(0, 1), batch.target_out.flatten(), ignore_index=PAD)
 
