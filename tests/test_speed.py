@@ -46,10 +46,10 @@ def test_the_loss_under_autocast_is_near_and_in_single_precision():
     (x, weight, bias), target = rows(dtype=torch.float32)
     plain = linear_cross_entropy(x, weight, bias, target, 0.1)
     with torch.autocast("cpu", torch.bfloat16):
-        half = linear_cross_entropy(x, weight, bias, target, 0.1)
-    half.backward()
-    assert half.dtype == torch.float32 and x.grad.dtype == torch.float32
-    assert abs(half - plain) < 0.02 * plain
+        rounded = linear_cross_entropy(x, weight, bias, target, 0.1)
+    rounded.backward()
+    assert rounded.dtype == torch.float32 and x.grad.dtype == torch.float32
+    assert abs(rounded - plain) < 0.02 * plain
 
 
 def test_the_loss_of_scores_far_apart_is_finite():
@@ -60,9 +60,9 @@ def test_the_loss_of_scores_far_apart_is_finite():
 
 
 @pytest.mark.parametrize("smoothing", [-0.1, 1.0, 1.5])
-def test_a_smoothing_that_is_no_share_is_refused(smoothing):
+def test_a_smoothing_that_is_no_share_raises(smoothing):
     (x, weight, bias), target = rows()
-    with pytest.raises(ValueError, match=f"from 0 to below 1; it is {smoothing}"):
+    with pytest.raises(ValueError, match=f"must be at least 0 and below 1; got {smoothing}"):
         linear_cross_entropy(x, weight, bias, target, smoothing)
 
 
@@ -160,7 +160,7 @@ from heed.speed import keep_memory
 def pages_of_ten_blocks():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(10):
-        torch.ones(2**25)  # 128 MiB: glibc by itself keeps 32 at the most, and `grow_by` 64
+        torch.ones(2**24)  # 64 MiB; glibc by itself keeps blocks of up to 32
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 kept = "keep" in sys.argv and keep_memory()
@@ -183,8 +183,8 @@ def test_memory_that_is_kept_is_not_handed_out_page_by_page_again(monkeypatch):
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         kept, pages[word] = done.stdout.split()
         assert kept == str(word == "keep")
-    # ten blocks are 327,680 pages, or 640 large ones
-    assert int(pages["leave"]) >= 600 and int(pages["keep"]) < int(pages["leave"]) / 10
+    # ten blocks are 163,840 pages, or 320 large ones
+    assert int(pages["leave"]) >= 300 and int(pages["keep"]) < int(pages["leave"]) / 10
 
 
 def test_where_there_is_no_glibc_no_memory_is_kept(monkeypatch):

@@ -223,7 +223,7 @@ class RecurrentDecoder(nn.Module):
         self.out = nn.Linear(d_hidden, vocab)
 
     def forward(self, target_in, state):
-        """Score each next token (b, n_target, vocab); give back the state after the last one, too.
+        """Score each next token (b, n_target, vocab); also return the state after the last one.
 
         target_in: (b, n_target), from BOS on
         state: (b, d_hidden)
