@@ -94,7 +94,7 @@ def main(words=None):
             results, log[part] = parts[part](size)
             log[part]["results"] = results
             lines = memory_table(results, log[part]) if part == "memory" else table(results)
-            print("", *lines, sep="\n", flush=True)
+            print("", *lines, *filter(None, [log[part].get("how")]), sep="\n", flush=True)
     except ValueError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1

@@ -17,22 +17,22 @@ def has_transformers():
 
 
 class TorchTransformer(nn.Module):
-    """`nn.Transformer` between one table of embeddings and the same table as generator.
+    """`nn.Transformer` between an embedding matrix and the same matrix as generator.
 
     Its masks mean the opposite of ours: True where a query may not look.
     """
 
     def __init__(self, vocab, n_layers, d_model, d_ff, n_heads, dropout):
         super().__init__()
-        self.table = nn.Embedding(vocab, d_model, padding_idx=PAD)
-        nn.init.normal_(self.table.weight, std=d_model**-0.5)
+        self.matrix = nn.Embedding(vocab, d_model, padding_idx=PAD)
+        nn.init.normal_(self.matrix.weight, std=d_model**-0.5)
         self.position = PositionalEncoding(d_model, dropout)
         self.body = nn.Transformer(d_model, n_heads, n_layers, n_layers, d_ff, dropout, batch_first=True)
         self.generator = nn.Linear(d_model, vocab)
-        self.generator.weight = self.table.weight
+        self.generator.weight = self.matrix.weight
 
     def embed(self, ids):
-        return self.position(self.table(ids) * math.sqrt(self.table.embedding_dim))
+        return self.position(self.matrix(ids) * math.sqrt(self.matrix.embedding_dim))
 
     def forward(self, source, target_in):
         """source: (b, n_source). target_in: (b, n). Returns (b, n, vocab)."""

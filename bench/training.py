@@ -10,12 +10,21 @@ from bench import peers
 from bench.contest import Rounds, contest, ratio
 from heed.data import Batch, TokenBatches
 from heed.engine import choose_precision, fit
+from heed.engine.models import InHalf as InBFloat16
+from heed.engine.models import LossOf
 from heed.loss import smoothed, translation_loss
 from heed.speed import keep_memory, quick
 from heed.text import PAD
 from heed.transformer import make_model, tie
 
 PRODUCTS = 30  # in a round
+# How a peer trains in bf16: under autocast; the same, freed memory kept; in bfloat16 throughout, memory kept
+WAYS = AS_IT_COMES, MEMORY_KEPT, AS_HEED = "", ", memory kept", ", bf16 throughout"
+HOW = {
+    "fp32": "All train in float32.",
+    "bf16": "heed computes in bfloat16 throughout, with float32 master weights; the peers under autocast. "
+    '"bf16 throughout" are the peers in heed\'s way, and with freed memory kept.',
+}
 
 
 # --- The contestants ----------------------------------------------------------------------------------------
@@ -31,31 +40,38 @@ def ours(turns, size, precision, optimiser):
             precision=precision, device="cpu")  # fmt: skip
 
 
-def nn_transformer(turns, size, precision, kept):
-    """torch's own. kept: whether freed memory is kept, as ours does."""
+def nn_transformer(turns, size, precision, way):
+    """torch's own. way: one of WAYS."""
     torch.manual_seed(0)
     model = peers.TorchTransformer(size.vocab, **size.model)
-    peer(turns, size, precision, kept, model, type(model).loss)
+    peer(turns, size, precision, way, model, type(model).loss)
 
 
-def marian(turns, size, precision, kept):
-    """Hugging Face's. kept: whether freed memory is kept, as ours does."""
+def marian(turns, size, precision, way):
+    """Hugging Face's. way: one of WAYS."""
     torch.manual_seed(0)
-    peer(turns, size, precision, kept, peers.marian(size.vocab, **size.model), peers.marian_loss)
+    peer(turns, size, precision, way, peers.marian(size.vocab, **size.model), peers.marian_loss)
 
 
-def peer(turns, size, precision, kept, model, loss):
-    """The usual loop: autocast, AdamW in one kernel, the gradient clipped."""
-    if kept:
+def peer(turns, size, precision, way, model, loss):
+    """The usual loop: AdamW in one kernel, the gradient clipped."""
+    if way != AS_IT_COMES:
         keep_memory()
-    optimiser = torch.optim.AdamW(model.train().parameters(), 1e-4, betas=(0.9, 0.98), fused=True)
+    compute = computed(model.train(), loss, precision, way)
+    optimiser = torch.optim.AdamW(model.parameters(), 1e-4, betas=(0.9, 0.98), fused=True)
     for batch in Rounds(TokenBatches(size.pairs, size.tokens), size.steps, turns).forever():
-        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
-            value = loss(model, batch)
-        value.backward()
+        compute(batch).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         optimiser.zero_grad()
+
+
+def computed(model, loss, precision, way):
+    """The loss as a function of a batch: in float32, under autocast, or in bfloat16 throughout."""
+    plain = LossOf(model, loss)
+    if precision == "fp32":
+        return plain
+    return InBFloat16(plain) if way == AS_HEED else torch.autocast("cpu", torch.bfloat16)(plain)
 
 
 class PaddedBatches:
@@ -130,17 +146,17 @@ def operations(lengths, vocab, n_layers, d_model, d_ff, **rest):
 
 def training(size):
     """Measure all. Returns (results, log): name -> Ratio, and tokens a second of everyone, round by round."""
-    given = size, choose_precision(torch.device("cpu"))
+    given = size, precision = size, choose_precision(torch.device("cpu"))
+    ways = WAYS if precision == "bf16" else WAYS[:2]  # in float32 all compute alike
     work = {
         "heed, Muon": (ours, *given, "muon"),
         "heed, AdamW": (ours, *given, "adamw"),
-        "nn.Transformer": (nn_transformer, *given, False),
-        "nn.Transformer, memory kept": (nn_transformer, *given, True),
+        **{f"nn.Transformer{way}": (nn_transformer, *given, way) for way in ways},
         "classic loop": (classic, size),
         "matrix product": (product, *given),
     }
     if peers.has_transformers():
-        work |= {"Marian": (marian, *given, False), "Marian, memory kept": (marian, *given, True)}
+        work |= {f"Marian{way}": (marian, *given, way) for way in ways}
     seconds = contest(work, size.rounds)
 
     batches, padded = TokenBatches(size.pairs, size.tokens), PaddedBatches(size.pairs, size.width)
@@ -152,22 +168,25 @@ def training(size):
     peak = [PRODUCTS * 2 * size.side**3 / s for s in seconds.pop("matrix product")]
     speed = {name: [tokens[name] / s for s in times] for name, times in seconds.items()}
 
-    def fastest(*names):
-        """The fastest of these in each round."""
+    def fastest(way):
+        """The speed of the faster peer in each round."""
+        names = f"nn.Transformer{way}", f"Marian{way}"
         return [max(each) for each in zip(*(speed[name] for name in names if name in speed), strict=True)]
 
     model = operations(lengths, size.vocab, **size.model)
     results = {}
     for name in ("heed, Muon", "heed, AdamW"):
         mine = speed[name]
+        results |= {f"{name} ÷ faster peer{way}": ratio(mine, fastest(way)) for way in ways}
         results |= {
-            f"{name} ÷ faster peer": ratio(mine, fastest("nn.Transformer", "Marian")),
-            f"{name} ÷ faster peer, memory kept": ratio(
-                mine, fastest("nn.Transformer, memory kept", "Marian, memory kept")
-            ),
             f"{name} ÷ classic loop": ratio(mine, speed["classic loop"]),
             f"{name}, share of the matrix rate": ratio([model / s for s in seconds[name]], peak),
         }
     log = {name: [round(x) for x in each] for name, each in speed.items()}
     rate = [round(x / 1e9, 1) for x in peak]
-    return results, {"precision": given[1], "tokens a second": log, "GFLOP a second of the product": rate}
+    return results, {
+        "precision": precision,
+        "how": HOW[precision],
+        "tokens a second": log,
+        "GFLOP a second of the product": rate,
+    }

@@ -53,13 +53,15 @@ class Line:
 CONTESTANTS = {
     "Muon": (training.ours, "fp32", "muon"),
     "AdamW": (training.ours, "bf16", "adamw"),
-    "nn.Transformer": (training.nn_transformer, "bf16", False),
+    "nn.Transformer": (training.nn_transformer, "bf16", training.AS_IT_COMES),
+    "nn.Transformer, bf16 throughout": (training.nn_transformer, "bf16", training.AS_HEED),
     "classic": (training.classic,),
     "product": (training.product, "fp32"),
     "greedy": (decoding.ours, torch.float32),
 }
 WITH_TRANSFORMERS = {
-    "Marian": (training.marian, "bf16", False),
+    "Marian": (training.marian, "bf16", training.AS_IT_COMES),
+    "Marian, bf16 throughout": (training.marian, "bf16", training.AS_HEED),
     "generate": (decoding.generate, torch.float32, False),
 }
 
@@ -155,13 +157,44 @@ def test_the_peers_are_of_our_size():
         assert n_parameters(peers.marian(6000, **MODEL)) == mine - norms_at_the_end - bias
 
 
-@pytest.mark.parametrize(
+each_peer = pytest.mark.parametrize(
     "build, loss",
     [
         pytest.param(peers.TorchTransformer, peers.TorchTransformer.loss, id="nn.Transformer"),
         pytest.param(peers.marian, peers.marian_loss, id="Marian", marks=needs_transformers),
     ],
 )
+
+
+@each_peer
+@pytest.mark.parametrize(
+    "precision, way, norm, product",
+    [
+        ("fp32", training.AS_IT_COMES, torch.float32, torch.float32),
+        ("bf16", training.AS_IT_COMES, torch.float32, torch.bfloat16),
+        ("bf16", training.MEMORY_KEPT, torch.float32, torch.bfloat16),
+        ("bf16", training.AS_HEED, torch.bfloat16, torch.bfloat16),
+    ],
+)
+def test_a_peer_computes_in_its_way_and_its_weights_stay_in_float32(
+    size, build, loss, precision, way, norm, product
+):
+    """Autocast rounds before each product and keeps norms in float32; heed's way rounds all."""
+    torch.manual_seed(0)
+    model, seen = build(VOCAB, **TOY).train(), {torch.nn.LayerNorm: set(), torch.nn.Linear: set()}
+    for module in model.modules():
+        if type(module) in seen:
+            module.register_forward_hook(lambda m, inputs, out: seen[type(m)].add(out.dtype))
+    batches = TokenBatches(size.pairs, size.tokens)
+    value = training.computed(model, loss, precision, way)(batches.batch(batches.epoch(0)[0]))
+    value.backward()
+    assert seen == {torch.nn.LayerNorm: {norm}, torch.nn.Linear: {product}}
+    weights = [p for p in model.parameters() if p.requires_grad]
+    assert {p.dtype for p in weights} == {p.grad.dtype for p in weights} == {torch.float32}
+    assert value.isfinite()
+
+
+@each_peer
 def test_a_peer_does_not_see_padding_nor_what_it_must_say(build, loss):
     torch.manual_seed(0)
     model = build(VOCAB, **TOY | {"dropout": 0.0})
@@ -196,11 +229,14 @@ def test_fused_attention_takes_less_memory_than_the_explicit_one(size):
 # --- The table and its log ----------------------------------------------------------------------------------
 
 
-def test_the_table_holds_every_goal_and_divides_the_right_way(size, monkeypatch, tmp_path, capsys):
-    """Pretended times: ours take one second, peers two, the classic loop ten."""
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_the_table_holds_every_goal_and_divides_the_right_way(size, monkeypatch, tmp_path, capsys, precision):
+    """Pretended times: ours take one second, peers two, in our way 1.5, the classic loop ten."""
 
     def pretended(work, rounds):
         def time(name):
+            if "throughout" in name:
+                return 1.5
             return 1.0 if name.startswith("heed") else 10.0 if name == "classic loop" else 2.0
 
         return {name: [time(name)] * rounds for name in work}
@@ -210,12 +246,16 @@ def test_the_table_holds_every_goal_and_divides_the_right_way(size, monkeypatch,
         monkeypatch.setattr(module.peers, "has_transformers", lambda: True)
     monkeypatch.setattr(bench, "of_multi30k", lambda: replace(size, sources=size.sources))
     monkeypatch.setattr(bench, "versions", dict)
+    monkeypatch.setattr(training, "choose_precision", lambda device: precision)
     file = tmp_path / "made" / "log.json"
     assert bench.main(["training", "decoding", "--rounds", "3", "--to", str(file)]) == 0
     log = json.loads(file.read_text(encoding="utf-8"))
     results = log["training"]["results"] | log["decoding"]["results"]
     assert set(bench.GOALS) <= set(results)
     assert results["heed, Muon ÷ faster peer"] == results["heed ÷ generate, float32"] == [2, 2, 2]
+    in_our_way = results.get("heed, AdamW ÷ faster peer, bf16 throughout")
+    assert in_our_way == (pytest.approx([1.5] * 3) if precision == "bf16" else None)
+    assert ("Marian, bf16 throughout" in log["training"]["tokens a second"]) is (precision == "bf16")
     real = sum(t - 1 for _, t in of_plan(size)), sum(t - 1 for _, t in of_classic(size))
     assert results["heed, AdamW ÷ classic loop"][0] == pytest.approx(10 * real[0] / real[1])
     model = training.operations([(s, t - 1) for s, t in of_plan(size)], VOCAB, **TOY)
@@ -224,6 +264,7 @@ def test_the_table_holds_every_goal_and_divides_the_right_way(size, monkeypatch,
     assert log["training"]["tokens a second"]["Marian"] == [round(real[0] / 2)] * 3
     printed = capsys.readouterr().out
     assert all(name in printed for name in results)
+    assert ("bfloat16 throughout, with float32 master weights" in printed) is (precision == "bf16")
 
 
 def test_what_this_system_does_not_measure_costs_nothing_else(size, monkeypatch, tmp_path, capsys):

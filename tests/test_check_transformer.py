@@ -107,8 +107,8 @@ def test_the_papers_decoder_layer(capsys, answer, sentence):
     ("answer", "sentence"),
     [
         (lambda x, W_1, b_1, W_2, b_2: (x @ W_1.T + b_1).clamp(min=0) @ W_2.T + b_2, "✓"),
-        (lambda x, W_1, b_1, W_2, b_2: (x @ W_1.T + b_1) @ W_2.T + b_2, "no bend"),
-        (lambda x, W_1, b_1, W_2, b_2: x @ W_1.T @ W_2.T, "no bend, and"),
+        (lambda x, W_1, b_1, W_2, b_2: (x @ W_1.T + b_1) @ W_2.T + b_2, "no non-linearity"),
+        (lambda x, W_1, b_1, W_2, b_2: x @ W_1.T @ W_2.T, "no non-linearity, and"),
         (lambda x, W_1, b_1, W_2, b_2: ((x @ W_1.T + b_1) @ W_2.T + b_2).relu(), "stands at the end"),
         (lambda x, W_1, b_1, W_2, b_2: (x @ W_1.T + b_1).relu() @ W_2.T, "b_2 is missing"),
         (lambda x, W_1, b_1, W_2, b_2: (x @ W_1.T).relu() @ W_2.T + b_2, "b_1 is missing"),

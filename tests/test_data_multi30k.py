@@ -151,6 +151,21 @@ def test_the_next_address_helps(addresses, tmp_path, bad):
     assert kept(tmp_path) == ["train.de.gz", "train.en.gz"]
 
 
+def test_every_split_has_its_own_files(monkeypatch, tmp_path):
+    stems = {"train": "train", "val": "val", "test": "test_2016_flickr"}
+    files = {
+        f"{stem}.{language}.gz": gzip.compress(f"{split} in {language}\n".encode())
+        for split, stem in stems.items()
+        for language in ("de", "en")
+    }
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    monkeypatch.setattr(module, "SHA256", {n: hashlib.sha256(data).hexdigest() for n, data in files.items()})
+    monkeypatch.setenv("HEED_DATA", str(tmp_path))
+    for split in stems:
+        assert multi30k(split) == [Pair(f"{split} in de", f"{split} in en", "de")]
+
+
 # --- it goes wrong -----------------------------------------------------------------------------------------
 
 
@@ -189,13 +204,17 @@ def test_no_network(monkeypatch, tmp_path):
 
 
 def test_a_full_disk_leaves_nothing_behind(addresses, monkeypatch, tmp_path):
+    names = []
+
     def full(descriptor):
+        names.extend(kept(tmp_path))
         raise OSError(28, "No space left on device")
 
     addresses("fine")
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(ValueError, match=r"could not be written .*No space left on device.*HEED_CACHE"):
         multi30k()
+    assert len(names) == 1 and names[0] not in FILES  # it gets its name when it is whole
     assert kept(tmp_path) == []
 
 

@@ -1,6 +1,11 @@
 """Exact match, span F1, BLEU and chrF: by hand, against sacreBLEU, by property."""
 
+import ast
+import inspect
+import json
 import random
+import subprocess
+import sys
 from itertools import pairwise
 from math import exp
 
@@ -9,6 +14,7 @@ import sacrebleu
 from hypothesis import given
 from hypothesis import strategies as st
 
+from heed import evaluate
 from heed.evaluate import F1, Span, bleu, chrf, exact_match, paired, span_f1, spans
 
 
@@ -110,10 +116,17 @@ def test_chrf_on_paper():
     assert chrf(["ab"], ["ab"]).value == pytest.approx(100.0)
 
 
-def test_the_signature_says_how_it_was_measured():
-    signature = bleu(["a"], ["a"], n_resamples=7, seed=11).signature.split("|")
-    version = f"version:{sacrebleu.__version__}"
-    assert {"nrefs:1", "bs:7", "seed:11", "case:mixed", "tok:13a", "smooth:exp", version} <= set(signature)
+@pytest.mark.parametrize("seed", [None, 11])
+def test_the_signature_says_how_it_was_measured(monkeypatch, seed):
+    monkeypatch.delenv("SACREBLEU_SEED", raising=False)
+    default = bleu(*texts(11, 0.3, seed=0), n_resamples=7)
+    if seed:
+        monkeypatch.setenv("SACREBLEU_SEED", str(seed))
+    score = bleu(*texts(11, 0.3, seed=0), n_resamples=7)
+    named = f"seed:{seed or 12345}", f"version:{sacrebleu.__version__}"
+    expected = {"nrefs:1", "bs:7", "case:mixed", "tok:13a", "smooth:exp", *named}
+    assert expected <= set(score.signature.split("|"))
+    assert (score == default) is (seed is None) and score.value == default.value
     assert "nc:6" in chrf(["a"], ["a"]).signature.split("|")
 
 
@@ -127,16 +140,38 @@ def texts(n, p, seed):
     return [" ".join(words) for words in said], [" ".join(words) for words in references]
 
 
-@pytest.mark.parametrize(
-    "ours, theirs", [(bleu, sacrebleu.BLEU), (chrf, sacrebleu.CHRF)], ids=["bleu", "chrf"]
-)
-def test_value_and_interval_are_sacrebleus(ours, theirs):
-    said, meant = texts(101, 0.3, seed=0)
-    score, other = ours(said, meant), theirs().corpus_score(said, [meant], n_bootstrap=1000)
-    assert score.value == pytest.approx(other.score)
-    assert (score.low + score.high) / 2 == pytest.approx(other._mean, rel=0.02)
-    assert (score.high - score.low) / 2 == pytest.approx(other._ci, rel=0.1)
-    assert score == ours(said, meant) != ours(said, meant, seed=1)
+def test_value_interval_and_signature_are_those_that_the_command_sacrebleu_prints(tmp_path, monkeypatch):
+    """On a text with short sentences, an empty one, capitals, quotation marks and a full stop."""
+    monkeypatch.delenv("SACREBLEU_SEED", raising=False)
+    monkeypatch.delenv("SACREBLEU_FORMAT", raising=False)
+    said, meant = texts(53, 0.3, seed=0)
+    said += ["a b", "", "The dog runs.", "“Nein”, sagt er ."]
+    meant += ["a b", "c", "the dog runs .", "„Nein“, sagt er."]
+    for name, lines in (("said", said), ("meant", meant)):
+        (tmp_path / name).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    words = "meant -i said --metrics bleu chrf --confidence --confidence-n 301 --width 5 --format json"
+    command = [sys.executable, "-m", "sacrebleu", *words.split()]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="utf-8", check=True)
+    for measure, printed in zip((bleu, chrf), json.loads(done.stdout), strict=True):
+        score = measure(said, meant, n_resamples=301)
+        assert score.value == pytest.approx(printed["score"], abs=1e-5)
+        assert (score.low + score.high) / 2 == pytest.approx(printed["confidence_mean"], abs=2e-5)
+        assert (score.high - score.low) / 2 == pytest.approx(printed["confidence_var"], abs=2e-5)
+        assert score.signature == printed["signature"]
+    assert paired(said, meant, meant, n_resamples=7).a == bleu(said, meant).value
+
+
+def test_nothing_private_is_called():
+    attributes = [n.attr for n in ast.walk(ast.parse(inspect.getsource(evaluate))) if hasattr(n, "attr")]
+    private = [name for name in attributes if name[0] == "_" and name[:2] != "__"]
+    assert "corpus_score" in attributes and private == []
+
+
+def test_without_resamples_the_interval_is_the_value():
+    score = bleu(*texts(11, 0.3, seed=0), n_resamples=1)
+    assert score.low == score.value == score.high > 0 and "bs:" not in score.signature
+    nothing = bleu(["a"], ["b"])
+    assert (nothing.low, nothing.value, nothing.high) == (0, 0, 0)
 
 
 def test_four_times_the_sentences_halve_the_interval():
@@ -159,6 +194,13 @@ def test_two_systems_are_compared_on_the_same_sentences():
         (-result.difference, -result.high, -result.low)
     )
     assert back.p == result.p
+
+
+def test_systems_that_say_little_are_compared_with_their_own_scores():
+    """No run of four words is right, and the score is smoothed."""
+    said, other, meant = ["a b c x e"], ["x b c y z"], ["a b c d e"]
+    result = paired(said, other, meant, n_resamples=3)
+    assert 0 < result.b == bleu(other, meant).value < result.a == bleu(said, meant).value
 
 
 def test_a_system_is_no_better_than_itself_and_perfection_beats_nonsense():

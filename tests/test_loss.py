@@ -52,7 +52,7 @@ def test_being_too_sure_costs():
 
 
 @pytest.mark.parametrize("smoothing", [-0.1, 1.0, 2.0])
-def test_a_share_that_is_none_is_refused(smoothing):
+def test_a_smoothing_that_is_no_share_raises(smoothing):
     with pytest.raises(ValueError, match=str(smoothing)):
         smoothed(torch.tensor([1]), 4, smoothing)
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from heed.recurrent import (
+    CheckedEmbedding,
     Classifier,
     ConditionalLanguageModel,
-    Embedding,
     Seq2Seq,
     Tagger,
     flip,
@@ -20,7 +20,7 @@ from heed.recurrent import (
     last_state,
     lstm_step,
     rnn_step,
-    write,
+    unroll,
 )
 from heed.text import BOS, EOS, PAD
 
@@ -117,7 +117,7 @@ def test_padding_is_invisible_in_every_shape(rows, extra):
 
 @settings(max_examples=20)
 @given(sentences)
-def test_flip_turns_round_and_back(rows):
+def test_flip_reverses_and_again_gives_back(rows):
     ids = padded(rows, 1)
     x = torch.randn(*ids.shape, D_IN)
     turned = flip(x, ids)
@@ -199,17 +199,17 @@ def counting(stop_after):
     return step
 
 
-def test_write_stops_each_row_at_its_own_eos():
+def test_unroll_stops_each_row_at_its_own_eos():
     start = torch.zeros(2, dtype=torch.long)
-    ids = write(counting([1, 3]), start, 2, 9, lambda logits: logits.argmax(-1))
+    ids = unroll(counting([1, 3]), start, 2, 9, lambda logits: logits.argmax(-1))
     assert ids.tolist() == [[4, EOS, PAD, PAD], [4, 5, 6, EOS]]
 
 
-def test_write_gives_up_at_n_max_without_losing_a_token():
-    ids = write(counting([9, 9]), torch.zeros(2, dtype=torch.long), 2, 3, lambda logits: logits.argmax(-1))
+def test_unroll_gives_up_at_n_max_without_losing_a_token():
+    ids = unroll(counting([9, 9]), torch.zeros(2, dtype=torch.long), 2, 3, lambda logits: logits.argmax(-1))
     assert ids.tolist() == [[4, 5, 6], [4, 5, 6]]
-    with pytest.raises(ValueError, match="n_max=0"):
-        write(counting([1]), torch.zeros(1, dtype=torch.long), 1, 0, None)
+    with pytest.raises(ValueError, match="n_max must be at least 1; got 0"):
+        unroll(counting([1]), torch.zeros(1, dtype=torch.long), 1, 0, None)
 
 
 def test_empty_source_gives_an_empty_row():
@@ -220,9 +220,9 @@ def test_empty_source_gives_an_empty_row():
 
 
 @pytest.mark.parametrize("wrong", [-1, VOCAB])
-def test_an_id_outside_the_table_is_named(wrong):
+def test_an_id_without_a_row_is_named(wrong):
     with pytest.raises(ValueError, match=rf"{wrong}.*1, 2.*{VOCAB}"):
-        Embedding(VOCAB, D_IN)(torch.tensor([[4, 4, 4], [4, 4, wrong]]))
+        CheckedEmbedding(VOCAB, D_IN)(torch.tensor([[4, 4, 4], [4, 4, wrong]]))
 
 
 def test_samples_come_with_their_seed_and_differ_with_another():

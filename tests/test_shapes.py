@@ -30,9 +30,9 @@ from heed.layers import EncoderLayer, PositionwiseFeedForward, PostNormConnectio
 from heed.loss import label_smoothing, language_model_loss, translation_loss
 from heed.position import LearnedPosition, PositionalEncoding, sinusoids
 from heed.recurrent import (
+    CheckedEmbedding,
     Classifier,
     ConditionalLanguageModel,
-    Embedding,
     RecurrentEncoder,
     Seq2Seq,
     Tagger,
@@ -67,7 +67,7 @@ def steps():
 
 def recurrent():
     steps()
-    Embedding(VOCAB, D_IN)(ids(B, N))
+    CheckedEmbedding(VOCAB, D_IN)(ids(B, N))
     Tagger(VOCAB, 17, D_IN, D_HIDDEN)(ids(B, N))
     Classifier(VOCAB, 17, D_IN, D_HIDDEN)(ids(B, N))
     model = ConditionalLanguageModel(19, VOCAB, D_IN, D_HIDDEN)

@@ -317,7 +317,7 @@ def test_a_file_that_is_cut_or_of_another_kind_is_refused(tmp_path, spoil):
     LEARNED.save(path)
     spoiled = spoil(path.read_text(encoding="utf-8"))
     path.write_bytes(spoiled if isinstance(spoiled, bytes) else spoiled.encode())
-    with pytest.raises(ValueError, match=r"subwords\.json is no vocabulary of sub-words: .* Learn it anew\."):
+    with pytest.raises(ValueError, match=r"subwords\.json is no vocabulary .* Learn it again\."):
         Subwords.load(path)
 
 

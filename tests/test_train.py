@@ -6,10 +6,12 @@ import pytest
 import torch
 from torch import nn
 
+from heed.alignment import AttentionSeq2Seq
 from heed.data import Batch
 from heed.recurrent import Seq2Seq
 from heed.text import BOS, EOS, PAD
 from heed.train import sequence_loss, train
+from heed.transformer import make_model
 
 
 def stream(value=1.0):
@@ -42,6 +44,17 @@ def test_padding_does_not_change_the_loss():
     short = Batch(torch.tensor([[4, 5]]), torch.tensor([[BOS, 6, EOS]]))
     long = Batch(torch.tensor([[4, 5, PAD]]), torch.tensor([[BOS, 6, EOS, PAD, PAD]]))
     assert torch.allclose(sequence_loss(model, short), sequence_loss(model, long))
+
+
+@pytest.mark.parametrize("d_model", [22, 14])
+def test_vectors_are_not_taken_for_scores_even_where_they_are_as_wide(d_model):
+    vocab = 22
+    model = make_model(vocab, vocab, n_layers=1, d_model=d_model, d_ff=7, n_heads=2, dropout=0.0)
+    batch = Batch(torch.tensor([[4, 5]]), torch.tensor([[BOS, 6, EOS]]))
+    with pytest.raises(ValueError, match="EncoderDecoder returns vectors, not scores"):
+        sequence_loss(model, batch)
+    for kind in (Seq2Seq, AttentionSeq2Seq):
+        assert sequence_loss(kind(vocab, vocab, 5, 3), batch).isfinite()
 
 
 def test_it_learns_and_returns_every_loss():

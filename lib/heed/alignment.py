@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from heed.attention import MaskedSoftmax, expectation
-from heed.recurrent import Embedding, flip
+from heed.recurrent import CheckedEmbedding, flip
 from heed.scores import AdditiveScore
 from heed.text import PAD
 
@@ -21,7 +21,7 @@ class BidirectionalEncoder(nn.Module):
 
     def __init__(self, vocab, d_embed, d_hidden):
         super().__init__()
-        self.embed = Embedding(vocab, d_embed, padding_idx=PAD)
+        self.embed = CheckedEmbedding(vocab, d_embed, padding_idx=PAD)
         self.forwards = nn.GRU(d_embed, d_hidden, batch_first=True)
         self.backwards = nn.GRU(d_embed, d_hidden, batch_first=True)
 
@@ -46,7 +46,7 @@ class AttentionDecoder(nn.Module):
 
     def __init__(self, vocab, d_embed, d_hidden, d_memory):
         super().__init__()
-        self.embed = Embedding(vocab, d_embed, padding_idx=PAD)
+        self.embed = CheckedEmbedding(vocab, d_embed, padding_idx=PAD)
         self.score = AdditiveScore(d_hidden, d_memory, d_hidden)
         self.attention = MaskedSoftmax()
         self.cell = nn.GRUCell(d_embed + d_memory, d_hidden)

@@ -1,5 +1,6 @@
 """Measures of quality. They compare what was written with what should have been, and know no model."""
 
+import json
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ def exact_match(predictions, references):
 
 
 def check_pairs(predictions, references):
-    """Refuse lists that cannot be compared one by one."""
+    """Raise a ValueError for lists that cannot be compared one by one."""
     if len(predictions) != len(references):
         raise ValueError(f"There are {len(predictions)} predictions for {len(references)} references.")
     if not references:
@@ -94,34 +95,40 @@ class Score(NamedTuple):
     high: float
 
 
-def bleu(hypotheses, references, n_resamples=1000, seed=12345):
+def bleu(hypotheses, references, n_resamples=1000):
     """How many runs of one to four words a translation shares with a human one, as sacreBLEU counts them.
 
     (Papineni et al. 2002; Post 2018.) Tokens as in WMT's script 13a, upper and lower case kept apart. Of a
     text as a whole: the mean of its sentences' BLEU is another number.
 
     hypotheses, references: lists of strings, as people would print them, not cut into tokens
+    n_resamples: how many texts are drawn from this one, with replacement, for the interval; 1 for no interval
 
-    Returns `Score`; its signature belongs beside the number wherever that is published.
+    Returns `Score`; its signature belongs beside the number wherever that is published. The interval is the
+    one that the command `sacrebleu --confidence` prints as μ ± …, with the seed that the signature names:
+    12345, or the environment variable SACREBLEU_SEED.
     Raises ValueError for lists that are empty, of different lengths, or not of strings.
     """
-    return _score(BLEU(), hypotheses, references, n_resamples, seed)
+    return _score(BLEU(), hypotheses, references, n_resamples)
 
 
-def chrf(hypotheses, references, n_resamples=1000, seed=12345):
+def chrf(hypotheses, references, n_resamples=1000):
     """How many runs of one to six characters a translation shares with a human one (Popović 2015).
 
-    It needs no tokens, so it can compare languages whose words are long or not parted. Takes, gives and
-    refuses what `bleu` does.
+    It needs no tokens, so it can compare languages whose words are long or not parted. Takes, returns and
+    raises what `bleu` does.
     """
-    return _score(CHRF(), hypotheses, references, n_resamples, seed)
+    return _score(CHRF(), hypotheses, references, n_resamples)
 
 
-def _score(metric, hypotheses, references, n_resamples, seed):
-    counts = _sentence_counts(metric, hypotheses, references)
-    metric.n_bootstrap, metric.seed = n_resamples, seed  # so that the signature names them
-    low, high = np.quantile(_resampled(metric, counts, n_resamples, seed), [0.025, 0.975])
-    return Score(_value(metric, counts.sum(axis=0)), str(metric.get_signature()), float(low), float(high))
+def _score(metric, hypotheses, references, n_resamples):
+    check_texts(hypotheses, references)
+    score = metric.corpus_score(hypotheses, [references], n_bootstrap=n_resamples)
+    signature = str(metric.get_signature())
+    printed = json.loads(score.format(width=6, signature=signature, is_json=True))
+    mean = printed.get("confidence_mean", score.score)  # neither stands there if every resample scores zero
+    margin = printed.get("confidence_var", 0.0)
+    return Score(score.score, signature, mean - margin, mean + margin)
 
 
 class Comparison(NamedTuple):
@@ -146,13 +153,13 @@ def paired(a, b, references, n_resamples=1000, seed=12345):
 
     a, b, references: lists of strings, the translations of the same sentences
 
-    Returns `Comparison`: the two scores, their difference with its 95 % interval, and p, both sides counted.
+    Returns `Comparison`: the two scores, their difference with its 95 % interval, and p, two-sided.
     Raises ValueError for lists that are empty, of different lengths, or not of strings.
     """
-    metric = BLEU()
-    counts = [_sentence_counts(metric, system, references) for system in (a, b)]
-    value_a, value_b = (_value(metric, c.sum(axis=0)) for c in counts)
-    drawn_a, drawn_b = (_resampled(metric, c, n_resamples, seed) for c in counts)
+    counts = [_sentence_counts(system, references) for system in (a, b)]
+    n, (value_a, value_b) = len(references), (_bleu_of(c.sum(axis=0)) for c in counts)
+    times = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=n_resamples)
+    drawn_a, drawn_b = (np.array([_bleu_of(row) for row in times @ c]) for c in counts)
     differences, difference = drawn_a - drawn_b, value_a - value_b
     low, high = np.quantile(differences, [0.025, 0.975])
     far = np.abs(differences - differences.mean()) >= abs(difference)
@@ -160,8 +167,25 @@ def paired(a, b, references, n_resamples=1000, seed=12345):
     return Comparison(value_a, value_b, difference, float(low), float(high), float(p))
 
 
-def _sentence_counts(metric, hypotheses, references):
-    """What sacreBLEU counts, a row a sentence; a text's score follows from the sum of its rows."""
+def _sentence_counts(hypotheses, references):
+    """What BLEU counts, one row per sentence; a text's score follows from the sum of its rows.
+
+    Returns (n, 10): right runs of one to four words, all runs, the lengths of hypothesis and reference.
+    """
+    check_texts(hypotheses, references)
+    metric = BLEU(effective_order=True)  # asked for with single sentences; it changes no count
+    scores = [metric.sentence_score(h, [r]) for h, r in zip(hypotheses, references, strict=True)]
+    return np.array([[*s.counts, *s.totals, s.sys_len, s.ref_len] for s in scores])
+
+
+def _bleu_of(counts):
+    """The BLEU of a text with these counts, smoothed as `bleu`'s is."""
+    *runs, sys_len, ref_len = counts.tolist()
+    return BLEU.compute_bleu(runs[:4], runs[4:], sys_len, ref_len, smooth_method="exp").score
+
+
+def check_texts(hypotheses, references):
+    """Raise a ValueError for anything but two equally long lists of strings."""
     for name, texts in (("hypotheses", hypotheses), ("references", references)):
         if isinstance(texts, str):
             raise ValueError(f"The {name} are one string; for one sentence, give a list: [{texts[:40]!r}].")
@@ -170,15 +194,3 @@ def _sentence_counts(metric, hypotheses, references):
             found = type(texts[wrong[0]]).__name__
             raise ValueError(f"The {name} must be strings, but number {wrong[0]} is of type {found}.")
     check_pairs(hypotheses, references)
-    return np.array(metric._extract_corpus_statistics(hypotheses, [references]), dtype=np.float64)
-
-
-def _resampled(metric, counts, n_resamples, seed):
-    """The scores of as many texts, each drawn sentence by sentence, with replacement, from this one."""
-    n = len(counts)
-    times = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=n_resamples)
-    return np.array([_value(metric, row) for row in times @ counts])
-
-
-def _value(metric, counts):
-    return float(metric._compute_score_from_stats(list(counts)).score)

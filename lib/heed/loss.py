@@ -21,7 +21,7 @@ def smoothed(target, vocab, smoothing, dtype=None):
     Returns (n, vocab).
     """
     if not 0 <= smoothing < 1:
-        raise ValueError(f"Smoothing is the share given away, from 0 to below 1; it is {smoothing}.")
+        raise ValueError(f"Smoothing must be at least 0 and below 1; got {smoothing}.")
     size = len(target), vocab
     even = torch.full(size, smoothing / vocab, dtype=dtype, device=target.device)  # (n, vocab)
     return even.scatter_add(1, target[:, None], torch.full_like(even[:, :1], 1 - smoothing))  # (n, vocab)

@@ -81,12 +81,13 @@ def lstm_step(x, h, c, W_x, W_h, b_x, b_h):
 # --- What the models share ----------------------------------------------------------------------------------
 
 
-class Embedding(nn.Embedding):
-    """A table with one learned row for each token; an id outside the table is refused in words.
+class CheckedEmbedding(nn.Embedding):
+    """An embedding matrix, one learned row for each token, that checks the ids it is asked for.
 
     ids: (..., n)
 
-    Returns the rows (..., n, d_embed). Raises ValueError with the id, its position and the table's size.
+    Returns the rows (..., n, d_embed).
+    Raises ValueError with the id, its position and the number of rows, if there is no such row.
     """
 
     def forward(self, ids):
@@ -119,7 +120,7 @@ class Tagger(nn.Module):
 
     def __init__(self, vocab, n_tags, d_embed, d_hidden):
         super().__init__()
-        self.embed = Embedding(vocab, d_embed, padding_idx=PAD)
+        self.embed = CheckedEmbedding(vocab, d_embed, padding_idx=PAD)
         self.forwards = nn.GRU(d_embed, d_hidden, batch_first=True)
         self.backwards = nn.GRU(d_embed, d_hidden, batch_first=True)
         self.out = nn.Linear(2 * d_hidden, n_tags)
@@ -133,7 +134,7 @@ class Tagger(nn.Module):
 
 
 def flip(x, ids):
-    """Turn each sentence round and leave its padding where it is, on the right.
+    """Reverse each sentence and leave its padding where it is, on the right.
 
     x: (b, n, d_in)
     ids: (b, n), padded on the right
@@ -152,7 +153,7 @@ class Classifier(nn.Module):
 
     def __init__(self, vocab, n_classes, d_embed, d_hidden):
         super().__init__()
-        self.embed = Embedding(vocab, d_embed, padding_idx=PAD)
+        self.embed = CheckedEmbedding(vocab, d_embed, padding_idx=PAD)
         self.rnn = nn.GRU(d_embed, d_hidden, batch_first=True)
         self.out = nn.Linear(d_hidden, n_classes)
 
@@ -167,8 +168,8 @@ class ConditionalLanguageModel(nn.Module):
 
     def __init__(self, n_classes, vocab, d_embed, d_hidden):
         super().__init__()
-        self.start = Embedding(n_classes, d_hidden)
-        self.embed = Embedding(vocab, d_embed, padding_idx=PAD)
+        self.start = CheckedEmbedding(n_classes, d_hidden)
+        self.embed = CheckedEmbedding(vocab, d_embed, padding_idx=PAD)
         self.rnn = nn.GRU(d_embed, d_hidden, batch_first=True)
         self.out = nn.Linear(d_hidden, vocab)
 
@@ -195,7 +196,7 @@ class ConditionalLanguageModel(nn.Module):
             out, state = self.rnn(self.embed(y[:, None]), state)
             return self.out(out[:, 0]), state
 
-        return write(step, self.start(labels)[None], len(labels), n_max, choose=draw)
+        return unroll(step, self.start(labels)[None], len(labels), n_max, choose=draw)
 
 
 class RecurrentEncoder(nn.Module):
@@ -203,7 +204,7 @@ class RecurrentEncoder(nn.Module):
 
     def __init__(self, vocab, d_embed, d_hidden):
         super().__init__()
-        self.embed = Embedding(vocab, d_embed, padding_idx=PAD)
+        self.embed = CheckedEmbedding(vocab, d_embed, padding_idx=PAD)
         self.rnn = nn.GRU(d_embed, d_hidden, batch_first=True)
 
     def forward(self, source):
@@ -217,12 +218,12 @@ class RecurrentDecoder(nn.Module):
 
     def __init__(self, vocab, d_embed, d_hidden):
         super().__init__()
-        self.embed = Embedding(vocab, d_embed, padding_idx=PAD)
+        self.embed = CheckedEmbedding(vocab, d_embed, padding_idx=PAD)
         self.rnn = nn.GRU(d_embed, d_hidden, batch_first=True)
         self.out = nn.Linear(d_hidden, vocab)
 
     def forward(self, target_in, state):
-        """Score each next token (b, n_target, vocab); give back the state after the last one, too.
+        """Score each next token (b, n_target, vocab); also return the state after the last one.
 
         target_in: (b, n_target), from BOS on
         state: (b, d_hidden)
@@ -277,7 +278,7 @@ def free_run(model, source, n_max):
     """
     with torch.no_grad():
         state, memory = model.start(source)
-        ids = write(lambda y, s: model.step(y, s, memory), state, len(source), n_max, choose=likeliest)
+        ids = unroll(lambda y, s: model.step(y, s, memory), state, len(source), n_max, choose=likeliest)
     ids[(source == PAD).all(dim=1)] = PAD
     return ids
 
@@ -287,13 +288,13 @@ def likeliest(logits):
     return logits.argmax(dim=-1)
 
 
-def write(step, state, b, n_max, choose):
-    """Write b sequences token by token: `step(y, state)` scores what may follow y, `choose` takes one.
+def unroll(step, state, b, n_max, choose):
+    """Generate b sequences token by token: `step(y, state)` scores what may follow y, `choose` takes one.
 
     Returns ids (b, n) with n ≤ n_max; what follows a row's EOS is PAD. Stops as soon as every row has ended.
     """
     if n_max < 1:
-        raise ValueError(f"There must be room for at least one token, but {n_max=}.")
+        raise ValueError(f"n_max must be at least 1; got {n_max}.")
     device = (state[0] if isinstance(state, tuple) else state).device
     y = torch.full((b,), BOS, device=device)
     ended, written = torch.zeros_like(y, dtype=torch.bool), []

@@ -11,7 +11,7 @@ def noam(step, d_model, warmup, factor=1.0):
     Returns the rate. Raises ValueError for a step or a warmup below 1.
     """
     if step < 1 or warmup < 1:
-        raise ValueError(f"Steps are counted from 1 and warm-up takes at least one; {step=}, {warmup=}.")
+        raise ValueError(f"step and warmup must be at least 1; got {step=}, {warmup=}.")
     return factor * d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)
 
 
@@ -27,9 +27,8 @@ def trapezoid(progress, warmup, cooldown=None):
     """
     cooldown = 1 - warmup if cooldown is None else cooldown
     if min(progress, warmup, cooldown) < 0 or max(progress, warmup + cooldown) > 1 + 1e-9:
-        raise ValueError(
-            f"Shares of a run are from 0 to 1, together at most 1; {progress=}, {warmup=}, {cooldown=}."
-        )
+        shares = f"{progress=}, {warmup=}, {cooldown=}"
+        raise ValueError(f"Shares of a run are at least 0, and together at most 1; got {shares}.")
     up = progress / warmup if progress < warmup else 1.0
     down = (1 - progress) / cooldown if 1 - progress < cooldown else 1.0
     return min(up, down)
@@ -47,6 +46,6 @@ def inverse_root(progress, warmup):
     """
     if progress < 0 or not 0 < warmup <= 1:
         raise ValueError(
-            f"Progress is 0 or more, a warm-up a share above 0 and at most 1; {progress=}, {warmup=}."
+            f"progress must be at least 0, and warmup above 0 and at most 1; got {progress=}, {warmup=}."
         )
     return progress / warmup if progress < warmup else (warmup / progress) ** 0.5

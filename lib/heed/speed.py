@@ -2,7 +2,7 @@
 
 The plain pieces stay where they are taught. `quick` puts these in their places, in a model that is already
 there, and the tests hold each against the plain one. The times are those of a step of a small translator
-(3 + 3 layers, d_model 256, 2,500 tokens) on two cores of a processor; `make bench` measures them anew.
+(3 + 3 layers, d_model 256, 2,500 tokens) on two cores of a processor; `make bench` measures them again.
 """
 
 import ctypes
@@ -102,14 +102,17 @@ def quick(model):
     return model
 
 
-# --- Cross-entropy without a table of probabilities -------------------------------------------------------
+# --- Cross-entropy without a matrix of probabilities ------------------------------------------------------
 
 
 class LinearCrossEntropy(torch.autograd.Function):
     """Scores, log-softmax, smoothed cross-entropy and all their gradients, some rows at a time.
 
-    The plain way writes a table of scores, its softmax, and two tables of gradients. The gradient is known
-    as soon as the softmax is, p − q, so it can take the place of the scores at once.
+    The plain way writes the scores, their softmax and two gradients, four matrices (n, vocab). The gradient
+    is known as soon as the softmax is, p − q, and is written over the scores at once.
+
+    torch's `F.linear_cross_entropy` (2.13) works in pieces only without smoothing; with it, a warning says
+    that `options` are ignored, and the plain way is taken.
     """
 
     @staticmethod
@@ -145,10 +148,10 @@ def linear_cross_entropy(x, weight, bias, target, smoothing=0.0, rows=64):
     rows: how many rows are worked on at a time; so many as stay in the processor's cache
 
     Returns a number, in float32 at least. It can be differentiated once.
-    Raises ValueError if smoothing is no share.
+    Raises ValueError for a smoothing below 0, or 1 and above.
     """
     if not 0 <= smoothing < 1:
-        raise ValueError(f"Smoothing is a share, from 0 to below 1; it is {smoothing}.")
+        raise ValueError(f"Smoothing must be at least 0 and below 1; got {smoothing}.")
     if torch.is_autocast_enabled(x.device.type):
         dtype = torch.get_autocast_dtype(x.device.type)
         x, weight, bias = x.to(dtype), weight.to(dtype), bias.to(dtype)

@@ -23,7 +23,7 @@ MARKS = str.maketrans({" ": "▁", "\t": "⇥", "\n": "↵"})
 
 
 def check_ids(ids, n, position=()):
-    """Refuse a token id that a vocabulary of n tokens does not have.
+    """Raise a ValueError for a token id that a vocabulary of n tokens does not have.
 
     ids: one id, a tensor of ids of any shape, or lists of these, nested to any depth
     n: size of the vocabulary; the allowed ids are 0 … n - 1
@@ -42,9 +42,9 @@ def check_ids(ids, n, position=()):
     wrong = ((ids < 0) | (ids >= n)).nonzero()
     if len(wrong):
         first = tuple(wrong[0].tolist())
-        place = ", ".join(map(str, position + first)) or "0"
+        where = ", ".join(map(str, position + first)) or "0"
         raise ValueError(
-            f"token id {ids[first].item()} at position {place} is outside a vocabulary of {n} tokens: "
+            f"token id {ids[first].item()} at position {where} is outside a vocabulary of {n} tokens: "
             f"the ids must lie between 0 and {n - 1}"
         )
 
@@ -138,9 +138,9 @@ class Merged(Characters):
         self.characters = "".join(characters)
         self.merges = [(left, right) for left, right in merges]
         known, reserved = set(self.characters), {*SPECIAL, *BYTES}
-        for place, (left, right) in enumerate(self.merges):
+        for i, (left, right) in enumerate(self.merges):
             if not {left, right} <= known or left + right in reserved:
-                pair = f"merge {place}, {left!r} + {right!r}"
+                pair = f"merge {i}, {left!r} + {right!r}"
                 raise ValueError(f"{pair}: a part of it is no token yet, or the whole is a special one")
             known.add(left + right)
         super().__init__([*self.characters, *(left + right for left, right in self.merges)])
@@ -215,7 +215,7 @@ class Subwords(Merged):
                 raise ValueError(f"it splits words by {held['words']!r}, and this version by {WORDS!r}")
             return cls(held["characters"], held["merges"])
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{path} is no vocabulary of sub-words: {error!r}. Learn it anew.") from error
+            raise ValueError(f"{path} is no vocabulary of sub-words: {error!r}. Learn it again.") from error
 
     @property
     def fingerprint(self):

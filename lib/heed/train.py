@@ -14,8 +14,13 @@ def sequence_loss(model, batch):
 
         L = −(1/N) Σ_t log p(y_t | y_<t, x)
 
+    model: returns a score for every token of the vocabulary, model(source, target_in): (b, n_target, vocab)
     batch: a `heed.data.Batch`
+
+    Raises ValueError for a model that leaves the scores to a `generator`, as an `EncoderDecoder` does.
     """
+    if hasattr(model, "generator"):
+        raise ValueError(f"{type(model).__name__} returns vectors, not scores: use `translation_loss`.")
     logits = model(batch.source, batch.target_in)  # (b, n_target, vocab)
     return F.cross_entropy(logits.flatten(0, 1), batch.target_out.flatten(), ignore_index=PAD)
 
@@ -27,7 +32,7 @@ def train(model, batches, loss, n_steps, rate=4e-3, clip=1.0, seed=0, watch=None
     loss: loss(model, batch) -> the number to make small
     n_steps: updates to make
     rate: the first learning rate; it falls in a straight line and would reach zero one step after the last
-    clip: the largest norm of the gradient that is let through whole (Pascanu et al. 2013)
+    clip: the norm to which a larger gradient is scaled down (Pascanu et al. 2013)
     seed: for what is random inside the model, such as dropout; the batches carry a seed of their own
     watch: called as watch(step) before the first update, after every `every` updates, and after the last one
 
@@ -55,7 +60,7 @@ def update(model, batch, loss, optimiser, clip):
     """One step: measure the loss, find the gradient, clip it, move the weights. Returns the loss."""
     value = loss(model, batch)
     if not torch.isfinite(value):
-        raise ValueError(f"The loss has become {value.item()}, so there is no way down. Try a lower rate.")
+        raise ValueError(f"The loss is {value.item()}. Try a lower learning rate.")
     optimiser.zero_grad()
     value.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
@@ -64,10 +69,10 @@ def update(model, batch, loss, optimiser, clip):
 
 
 def next_batch(batches, step, n_steps):
-    """The next batch, or a sentence where there is none."""
+    """The next batch. Raises ValueError if there is none."""
     for batch in batches:
         return batch
-    raise ValueError(f"The batches ran out after {step} of {n_steps} steps. Give a stream without end.")
+    raise ValueError(f"The batches ran out after {step} of {n_steps} steps; `batches` must be endless.")
 
 
 def look(model, watch, step):
@@ -110,7 +115,7 @@ class Progress:
         self.write("")
 
     def write(self, line):
-        """Put this line in the place of the one before; an empty one clears the place."""
+        """Replace the line before by this one; an empty one erases it."""
         if self.display:
             self.display.update({"text/plain": line} if line else {}, raw=True)
         elif self.terminal:

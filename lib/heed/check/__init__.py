@@ -1,4 +1,4 @@
-"""The exercises' checks: `check.<name>(yours)` says in words whether an answer is right, and if not, why not.
+"""The exercises' checks: `check.<name>(yours)` prints whether an answer is right, and if not, why not.
 
 This module is what all checks share; the checks stand beside it, one file a chapter. A check never raises, so
 a notebook runs from top to bottom however many of its exercises are still open. It prints one line:
@@ -139,9 +139,9 @@ def expect_close(tensor, true, what="the result", typical=None):
     if close(tensor, true):
         return
     far = (tensor.double() - true.double()).nan_to_num(0.0).abs()
-    place = tuple(int(i) for i in torch.unravel_index(far.argmax(), far.shape))
-    where = f"{what} differs most at {list(place)}" if place else f"{what} differs"
-    raise NotYet(f"{where}: {tensor[place].item():.4g} instead of {true[place].item():.4g}.")
+    position = tuple(int(i) for i in torch.unravel_index(far.argmax(), far.shape))
+    where = f"{what} differs most at {list(position)}" if position else f"{what} differs"
+    raise NotYet(f"{where}: {tensor[position].item():.4g} instead of {true[position].item():.4g}.")
 
 
 def close(tensor, other):

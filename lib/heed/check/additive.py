@@ -112,8 +112,8 @@ def sampled_attention(yours):
     expect_shape(mean, exact.shape, "the mean")
     even, likeliest = values.mean(0).expand_as(exact), values[weights.argmax(-1)]
     off = (mean - exact).abs().max()
-    expect((mean - even).abs().max() > 0.3, "All places are drawn equally often; draw them by their weights.")
-    expect((mean - likeliest).abs().max() > 0.3, "Only the likeliest place is taken; draw the others, too.")
+    expect((mean - even).abs().max() > 0.3, "All positions are drawn equally often; draw by their weights.")
+    expect((mean - likeliest).abs().max() > 0.3, "Only the likeliest position is drawn; draw others, too.")
     expect((mean / 20000 - exact).abs().max() > 0.3, "This is the sum of the draws.")
     expect(off < 0.3, f"20000 draws should come within 0.3 of the expectation; yours are {off:.2f} away.")
     expect(off > 1e-9, "This is the exact expectation. The exercise is to reach it by drawing.")
@@ -157,7 +157,7 @@ def one_further(yours):
         f"The ridge is at x = {found[0]:.0f} whatever the query is: look at U's first column.",
     )
     lowest = places[scores.argmin(-1)]
-    expect(not torch.equal(lowest, asked + 1), "The score is lowest at x = q + 1: turn the sign of v.")
+    expect(not torch.equal(lowest, asked + 1), "The score is lowest at x = q + 1: reverse the sign of v.")
     expect(
         found.unique().numel() > 1,
         f"The score is highest at x = {found[0]:.0f} whatever the query is: that is a cliff, and no ridge.",

@@ -160,7 +160,7 @@ def back_through_time(yours):
     expect_close(
         answer,
         true,
-        "the table of gradients",
+        "the matrix of gradients",
         typical={
             "The rows are in the order of computing; row 0 belongs to the first state.": true.flip(0),
             "Forwards the product was W_h @ h; backwards the sum runs over the first index: g @ W_h.":

@@ -107,8 +107,8 @@ def log_probability(yours):
     def scores(read):
         return model(batch.source, read).log_softmax(dim=-1)  # (b, n, vocab)
 
-    def of(table, ids):
-        return table.gather(2, ids[..., None])[..., 0]  # (b, n)
+    def of(log_p, ids):
+        return log_p.gather(2, ids[..., None])[..., 0]  # (b, n)
 
     with torch.no_grad():
         given = yours(model, batch.source, batch.target)
@@ -138,7 +138,7 @@ def log_probability(yours):
                     (of(raw.log_softmax(dim=1), batch.target_out) * mask).sum(1),
                 "This is the probability; take its logarithm, or add up logarithms from the start.":
                     real.sum(1).exp(),
-                "The sign is turned: a log-probability is never above 0.": -real.sum(1),
+                "The sign is wrong: a log-probability is never above 0.": -real.sum(1),
                 "EOS is left out: without it this is the probability that the target begins like this.":
                     (real * (batch.target_out != EOS)).sum(1),
                 "This is one number for the whole batch; give one for each row.": real.sum(),
@@ -161,7 +161,7 @@ def finish(yours):
 
 
 def needs_memory(model):
-    """The same model, which says in words that its memory is missing."""
+    """The same model, with a readable error where its memory is missing."""
     step = model.step
 
     def guarded(y, state, memory=None):
@@ -203,9 +203,9 @@ def judge(given, cases):
         same = [given[i] for i in begun] == typical
         expect(not same or given == true, sentence)
     for (_, _, begin, _), answer, right in zip(cases, given, true, strict=True):
-        place = next((i for i, (a, b) in enumerate(zip(answer, right, strict=False)) if a != b), len(answer))
-        wanted = f"{right[place]}" if place < len(right) else "nothing"
-        wrong = f"Token {place} should be {wanted}: {answer} instead of {right}, the beginning being {begin}."
+        i = next((i for i, (a, b) in enumerate(zip(answer, right, strict=False)) if a != b), len(answer))
+        wanted = f"{right[i]}" if i < len(right) else "nothing"
+        wrong = f"Token {i} should be {wanted}: {answer} instead of {right}, the beginning being {begin}."
         expect(answer == right, wrong)
 
 
@@ -213,7 +213,7 @@ def written(model, source, begin, n_max, read=lambda begin: [BOS, *begin], alway
     """`begin`, and what is written after it; with a typical mistake, if one is asked for.
 
     read: what is read before the first new token
-    always: what every step reads in the place of its token
+    always: what every step reads instead of its token
     forgets: every step begins at the encoder's state
     """
     (state, memory), ids, unread = model.start(source), list(begin), read(begin)

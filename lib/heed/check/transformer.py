@@ -154,7 +154,7 @@ def post_norm_decoder_layer(yours):
 
 @exercise
 def feed_forward(yours):
-    """two maps with a bend between them, each position on its own"""
+    """two maps with a non-linearity between them, each position on its own"""
     x = torch.randn(2, N, 3).double()
     W_1, b_1, W_2, b_2 = (torch.randn(*shape).double() for shape in ((7, 3), (7,), (3, 7), (3,)))
     straight = x @ W_1.T + b_1  # (b, n, d_ff)
@@ -172,16 +172,16 @@ def feed_forward(yours):
         hidden @ W_2.T + b_2,
         "the result",
         typical={
-            "There is no bend: without max(0, ·) the two matrices are one.": straight @ W_2.T + b_2,
-            "There is no bend, and the offsets are missing.": x @ W_1.T @ W_2.T,
-            "The bend stands at the end; it belongs between the two matrices.":
+            "There is no non-linearity: without max(0, ·) the two matrices are one.": straight @ W_2.T + b_2,
+            "There is no non-linearity, and the biases are missing.": x @ W_1.T @ W_2.T,
+            "The non-linearity stands at the end; it belongs between the two matrices.":
                 (straight @ W_2.T + b_2).relu(),
-            "There is a second bend at the end, so that no output can be negative.":
+            "There is a second non-linearity at the end, so that no output can be negative.":
                 (hidden @ W_2.T + b_2).relu(),
-            "The offset b_2 is missing.": hidden @ W_2.T,
-            "The offset b_1 is missing.": (x @ W_1.T).relu() @ W_2.T + b_2,
-            "Both offsets are missing.": (x @ W_1.T).relu() @ W_2.T,
-            "The offset b_1 comes after the bend; it shifts the corner, so it belongs before.":
+            "The bias b_2 is missing.": hidden @ W_2.T,
+            "The bias b_1 is missing.": (x @ W_1.T).relu() @ W_2.T + b_2,
+            "Both biases are missing.": (x @ W_1.T).relu() @ W_2.T,
+            "The bias b_1 comes after the non-linearity; it shifts the corner, so it belongs before.":
                 ((x @ W_1.T).relu() + b_1) @ W_2.T + b_2,
             "The input is added. The residual is the connection's business, not the network's.":
                 x + hidden @ W_2.T + b_2,
@@ -229,7 +229,7 @@ def leaks(yours):
         model.pair = i, j
         expect(
             yours(model, source, target_in),
-            f"A model that leaks in one place, from token {j} to output {i}, is let go: change one token "
+            f"A model that leaks at one position, from token {j} to output {i}, is let go: change one token "
             "after the other, and compare all outputs before it.",
         )
     model = small(Seeing, dropout=0.5)

@@ -33,7 +33,7 @@ def merge_once(word, merges):
 
 
 def longest_first(word, merges):
-    """The longest known token at each place, whatever was merged when."""
+    """The longest known token at each position, whatever was merged when."""
     known, tokens = {*word, *("".join(pair) for pair in merges)}, []
     while word:
         n = max(n for n in range(1, len(word) + 1) if word[:n] in known)
@@ -135,8 +135,8 @@ def mean_state(yours):
 def mean_distance(yours):
     """the mean distance at which a token of this head looks"""
     weights = torch.randn(5, 5).double().softmax(-1)
-    places = torch.arange(5).double()
-    far = (places[:, None] - places).abs()
+    positions = torch.arange(5).double()
+    far = (positions[:, None] - positions).abs()
     answer = torch.as_tensor(yours(weights), dtype=torch.float64)
     expect_close(
         answer,
@@ -147,12 +147,12 @@ def mean_distance(yours):
             "The mean runs over all n² cells. A row's weights sum to one: divide by the n rows only.":
                 (weights * far).mean(),
             "Without |…| looking ahead and looking back cancel out.":
-                (weights * (places[:, None] - places)).sum() / 5,
+                (weights * (positions[:, None] - positions)).sum() / 5,
             "Without |…| looking ahead and looking back cancel out: take the absolute value.":
-                (weights * (places - places[:, None])).sum() / 5,
+                (weights * (positions - positions[:, None])).sum() / 5,
             "This is the squared distance.": (weights * far**2).sum() / 5,
-            "The weights are not used: all places count the same here.": far.mean(),
-            "Only the place with the largest weight counts here; all count, each by its weight.":
+            "The weights are not used: all positions count the same here.": far.mean(),
+            "Only the position with the largest weight counts here; all count, each by its weight.":
                 (weights.argmax(-1) - torch.arange(5)).abs().double().mean(),
         },
     )

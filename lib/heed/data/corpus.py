@@ -1,4 +1,4 @@
-"""What all corpora share: pairs, the three splits, and refusing a request that cannot be met."""
+"""What all corpora share: pairs, the three splits, and errors for what cannot be had."""
 
 import hashlib
 from typing import NamedTuple
@@ -27,7 +27,7 @@ def split_of(key):
 
 
 def check_request(n, split):
-    """Refuse a number of samples below zero and a split that does not exist."""
+    """Raise a ValueError for a number of samples below zero, or a split that does not exist."""
     if n < 0:
         raise ValueError(f"a corpus has 0 samples or more, but {n=}")
     if split not in SPLITS:
@@ -35,7 +35,7 @@ def check_request(n, split):
 
 
 def check_languages(languages, known):
-    """Refuse an empty choice of languages, and languages that a corpus does not have."""
+    """Raise a ValueError for no language at all, or one that a corpus does not have."""
     unknown = [language for language in languages if language not in known]
     if unknown or not languages:
         wanted = f"no data for {', '.join(map(repr, unknown))}" if unknown else "no language was given"

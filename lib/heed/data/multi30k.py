@@ -56,11 +56,11 @@ def multi30k(split="train"):
 def cache_folder():
     """Where fetched files are kept: HEED_CACHE if it is set, else where this system keeps such things."""
     home = Path.home()
-    places = {
+    folders = {
         "win32": Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local"),
         "darwin": home / "Library" / "Caches",
     }
-    system = places.get(sys.platform) or Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+    system = folders.get(sys.platform) or Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
     return Path(os.environ.get("HEED_CACHE") or system / "heed") / "multi30k"
 
 

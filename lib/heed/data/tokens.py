@@ -12,7 +12,7 @@ from heed.data.batch import pad_batch
 from heed.text import BOS, EOS
 
 # More noise, more padding; less noise, and the same sentences meet again and again. Multi30k in batches of
-# 2,500 tokens, noise 0, 4, 1000: padding takes 3, 6, 8 % of the places, and two sentences that meet in one
+# 2,500 tokens, noise 0, 4, 1000: padding takes 3, 6, 8 % of the positions, and two sentences that meet in one
 # epoch meet in the next with probability 0.5, 0.2, 0.1.
 NOISE = 4.0
 
@@ -29,13 +29,13 @@ class Padding(NamedTuple):
 
 
 class TokenBatches:
-    """All pairs, cut into batches of sentences of like length, anew in each epoch.
+    """All pairs, cut into batches of sentences of like length, differently in each epoch.
 
-    A batch of b sentences has at most n_tokens places on either side, padding included:
+    A batch of b sentences has at most n_tokens positions on either side, padding included:
     b × (longest source) ≤ n_tokens, and b × (longest target, BOS … EOS) ≤ n_tokens.
 
     pairs: pairs (source ids, target ids), each target with its BOS and EOS; a source may be empty
-    n_tokens: the most places on one side of a batch
+    n_tokens: the most positions on one side of a batch, padding included
     seed: together with the number of an epoch it decides everything random
 
     `lengths` holds (source length, target length) for each pair.
@@ -58,7 +58,7 @@ class TokenBatches:
                 )
 
     def epoch(self, k):
-        """The batches of epoch k: lists of places in `pairs`, each place in one of them.
+        """The batches of epoch k: lists of indices into `pairs`, each index in one of them.
 
         Sorted by the longer side, and then, with some noise, by how much longer the target is; cut where a
         batch is full; and then the batches are shuffled. The same seed and k give the same epoch.
@@ -75,12 +75,12 @@ class TokenBatches:
         return plan
 
     def batch(self, indices):
-        """The Batch of these places in `pairs`, in this order."""
+        """The Batch of the pairs with these indices, in this order."""
         return pad_batch([self.pairs[i] for i in indices])
 
     @staticmethod
     def part(indices, i, n):
-        """What rank, or micro-batch, i of n computes of a batch: every n-th place from i on.
+        """What rank, or micro-batch, i of n computes of a batch: every n-th index from i on.
 
         The parts together are the batch, each row once. Where a batch has fewer rows than there are parts,
         some parts are empty.
@@ -94,5 +94,5 @@ class TokenBatches:
         return Padding(self._share(plan), self._share([order[i :: len(plan)] for i in range(len(plan))]))
 
     def _share(self, plan):
-        places = sum(len(rows) * max(self.lengths[i][side] for i in rows) for rows in plan for side in (0, 1))
-        return 1 - sum(map(sum, self.lengths)) / places
+        size = sum(len(rows) * max(self.lengths[i][side] for i in rows) for rows in plan for side in (0, 1))
+        return 1 - sum(map(sum, self.lengths)) / size
