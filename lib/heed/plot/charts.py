@@ -1,4 +1,4 @@
-"""Maps of weights and scores, curves and bars: numbers in, one Axes out.
+"""Maps of weights and scores, curves and bars: numbers in, one Axes out; drawn with seaborn.
 
 No picture here may lie: NaN is refused, so is a colour scale that would cut a number off; bars start at zero.
 """
@@ -330,6 +330,7 @@ def _map(values, cells, rows, columns, title, xlabel, ylabel, ax, colours, low, 
     )
     mesh = ax.collections[-1]
     ax.grid(False)
+    ax.spines[:].set(visible=True, linewidth=0.6)
     ax.set(xlim=(-0.5, n_columns - 0.5), ylim=(n_rows - 0.5, -0.5))
     ax.xaxis.tick_top()
     ax.xaxis.set_label_position("top")
@@ -343,6 +344,7 @@ def _map(values, cells, rows, columns, title, xlabel, ylabel, ax, colours, low, 
             ink = ink_on(colours(mesh.norm(value))) if np.isfinite(value) else INK
             ink = ink if cells[i][j].strip("0.\N{MINUS SIGN}") else "#999999"  # a zero steps back
             ax.text(j, i, cells[i][j], ha="center", va="center", fontsize=min(8, 72 * side * 0.24), color=ink)
+    mesh.colorbar.outline.set_linewidth(0.6)  # an end that is white would have none
     mesh.colorbar.ax.tick_params(labelsize=8, length=3)
     if not new:
         return _named(ax, title, xlabel, ylabel)

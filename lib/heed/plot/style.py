@@ -55,7 +55,7 @@ def style():
         "legend.frameon": False,
         "hatch.linewidth": 0.6,
     } | {key: matplotlib.rcParams[key] for key in KEPT}
-    sns.set_theme(style="whitegrid", palette=list(COLOURS.values()), font_scale=0.9, color_codes=False, rc=rc)
+    sns.set_theme(style="whitegrid", palette=list(COLOURS.values()), font_scale=0.9, rc=rc)
     _fonts.cache_clear()
     written.cache_clear()
 
