@@ -15,6 +15,7 @@ from heed.plot.style import HATCHES, INK, MARKERS, SCORES, WEIGHTS, as_text, ink
 # How seaborn sums up the rows of one point where bands are given: the value, the lowest, the highest.
 GIVEN = {"estimator": lambda rows: rows.iloc[0], "errorbar": lambda rows: (rows.iloc[1], rows.iloc[2])}
 
+
 def heatmap(
     weights, rows=None, columns=None, title="", xlabel="", ylabel="", ax=None, vmax=1.0, meaning="weight"
 ):
