@@ -4,9 +4,12 @@ import datetime
 import functools
 import io
 import math
+import subprocess
+import sys
 import warnings
 from collections import Counter
 from itertools import combinations, pairwise
+from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -26,7 +29,7 @@ from heed import plot
 from heed.data.dates import DATE_LANGUAGES
 from heed.data.names import NAME_LANGUAGES
 from heed.plot.charts import EndLabel, apart, significant
-from heed.plot.style import CJK, COLOURS, LINES, MARKERS, SCORES, WEIGHTS, as_text, ink_on, luminance, written
+from heed.plot.style import CJK, COLOURS, SCORES, WEIGHTS, as_text, ink_on, luminance, written
 
 FRENCH = "mercredi 5 septembre 198"
 ISO, CHINESE = "1987-03-05", "1987年3月5日星期四"
@@ -306,14 +309,38 @@ def test_the_palette_survives_colour_blindness(deficiency):
 
 
 def test_curves_differ_in_grey_print_too():
-    looks = [(line.get_linestyle(), line.get_marker()) for line in FIGURES["curves, many"]().lines]
-    assert len(set(looks)) == 9 and len(LINES) >= 5 and len(set(MARKERS)) == 7
+    looks = [(str(line._dash_pattern), line.get_marker()) for line in FIGURES["curves, many"]().lines]
+    assert len(set(looks)) == 9
+    assert [len({look[i] for look in looks}) for i in (0, 1)] == [9, 7]  # each alone tells seven apart
 
 
 @pytest.mark.parametrize("background", [WEIGHTS(value) for value in np.linspace(0, 1, 9)])
 def test_numbers_stand_out_from_their_cell(background):
     a, b = sorted([luminance(background[:3]), luminance(ink_on(background[:3]))])
     assert (b + 0.05) / (a + 0.05) > 4.4
+
+
+def test_bars_differ_in_grey_print_too():
+    ax = plot.bars(["a"], {f"seed {i}": [1.0] for i in range(7)})
+    assert len({bar.get_hatch() for bar in ax.patches}) == 7
+    assert [matplotlib.colors.to_hex(bar.get_facecolor()) for bar in ax.patches] == [*COLOURS.values()]
+
+
+def test_the_theme_changes_nothing_that_is_not_its_own():
+    code = (
+        "import sys, matplotlib; from matplotlib.colors import to_hex; sys.path.insert(0, sys.argv[1])\n"
+        "before, blue = dict(matplotlib.rcParams), to_hex('b')\n"
+        "import heed.plot\n"
+        "print(to_hex('b') == blue, *(key for key in before if before[key] != matplotlib.rcParams[key]))"
+    )
+    library = str(Path(plot.__file__).parents[2])
+    done = subprocess.run([sys.executable, "-c", code, library], capture_output=True, encoding="utf-8")
+    same_letters, *changed = done.stdout.split()
+    assert same_letters == "True", done.stderr
+    groups = set("font figure savefig axes grid text xtick ytick lines legend hatch".split())
+    assert {key.split(".")[0] for key in changed} <= groups and "font.family" in changed
+    # "patch.edgecolor" above all: white frames around a reader's own boxes would be lost on white paper
+    assert not {"image.cmap", "patch.edgecolor", "font.sans-serif", "lines.solid_capstyle"} & set(changed)
 
 
 def test_coloured_words_are_dark_enough():
@@ -326,8 +353,10 @@ def test_coloured_words_are_dark_enough():
 def test_a_map_shows_the_numbers_and_labels_given():
     table = torch.tensor([[0.25, 0.75, 0.0], [0.5, 0.0, 0.5]], requires_grad=True)
     ax = plot.heatmap(table, ["q", "r"], ["a", "b", "c"], "Title", "key", "query")
-    assert np.array_equal(ax.images[0].get_array(), table.detach().numpy())
-    assert ax.images[0].get_clim() == (0, 1)
+    (mesh,) = ax.collections
+    assert np.array_equal(mesh.get_array(), table.detach().numpy())
+    assert np.array_equal(mesh.get_facecolors(), WEIGHTS(table.detach().numpy().ravel()))
+    assert mesh.get_clim() == (0, 1)
     assert [label.get_text() for label in ax.get_yticklabels()] == ["q", "r"]
     assert [label.get_text() for label in ax.get_xticklabels()] == ["a", "b", "c"]
     assert [text.get_text() for text in ax.texts] == ["0.25", "0.75", "0.00", "0.50", "0.00", "0.50"]
@@ -336,28 +365,50 @@ def test_a_map_shows_the_numbers_and_labels_given():
     assert ax.yaxis_inverted()  # the first row is on top
 
 
+@pytest.mark.parametrize("draw", [plot.heatmap, plot.scoremap])
+def test_cell_i_j_is_about_the_point_j_i(draw):
+    ax = draw([[0.0, 1.0, 0.5], [0.5, 0.5, 0.5]])
+    (mesh,) = ax.collections
+    to_data = mesh.get_transform() - ax.transData
+    grid = np.array([to_data.transform(row) for row in mesh.get_coordinates()])  # (3, 4, 2)
+    assert np.allclose(grid[:-1, :-1] + 0.5, np.moveaxis(np.mgrid[:2, :3][::-1], 0, -1))
+    assert np.allclose(grid[1:, 1:] - 0.5, grid[:-1, :-1] + 0.5)
+    assert [text.get_position() for text in ax.texts] == [(j, i) for i in range(2) for j in range(3)]
+    assert (ax.get_xlim(), ax.get_ylim()) == ((-0.5, 2.5), (1.5, -0.5))
+
+
+@pytest.mark.parametrize("draw", [plot.heatmap, plot.scoremap])
+def test_each_number_stands_out_from_the_cell_that_it_is_in(draw):
+    ax = draw(np.linspace(0.02, 1, 12).reshape(3, 4))
+    for text, cell in zip(ax.texts, ax.collections[0].get_facecolors(), strict=True):
+        a, b = sorted([luminance(text.get_color()), luminance(cell[:3])])
+        assert (b + 0.05) / (a + 0.05) > 4.4, text.get_text()  # seaborn's own choice of ink: 2.3
+
+
 def test_cells_are_square_and_large_maps_have_no_numbers():
     for ax in (FIGURES["heatmap 10 x 12"](), FIGURES["heatmap 40 x 40"](), FIGURES["heatmap 1 x 3"]()):
         ax.figure.canvas.draw()
-        box, (n_rows, n_columns) = ax.get_window_extent(), ax.images[0].get_array().shape
+        box, (n_rows, n_columns) = ax.get_window_extent(), ax.collections[0].get_array().shape
         assert box.width / n_columns == pytest.approx(box.height / n_rows, rel=0.01)
     assert not FIGURES["heatmap 40 x 40"]().texts
 
 
 def test_the_colour_bar_belongs_to_the_map():
     ax = plot.heatmap([[0.1, 0.2]], vmax=0.2, meaning="share")
-    bar = ax.images[0].colorbar
-    assert bar.mappable is ax.images[0] and (bar.vmin, bar.vmax) == (0, 0.2)
+    bar = ax.collections[0].colorbar
+    assert bar.mappable is ax.collections[0] and (bar.vmin, bar.vmax) == (0, 0.2)
     assert "share" in (bar.ax.get_xlabel(), bar.ax.get_ylabel())
 
 
 def test_scores_are_symmetric_about_zero_and_the_masked_ones_are_grey():
     scores = np.array([[-2.5, 1.0], [-np.inf, 0.0]])
     ax = plot.scoremap(scores)
-    assert ax.images[0].get_clim() == (-2.5, 2.5)
+    (mesh,) = ax.collections
+    assert mesh.get_clim() == (-2.5, 2.5)
     assert [text.get_text() for text in ax.texts] == ["−2.50", "1.00", "−∞", "0.00"]
-    assert np.ma.getmaskarray(ax.images[0].get_array()).tolist() == [[False, False], [True, False]]
-    assert matplotlib.colors.to_hex(SCORES.get_bad()) == "#bbbbbb"
+    assert np.ma.getmaskarray(mesh.get_array()).tolist() == [[False, False], [True, False]]
+    ax.figure.canvas.draw()
+    assert [matplotlib.colors.to_hex(cell) for cell in mesh.get_facecolors()][2:] == ["#bbbbbb", "#f8f8f9"]
 
 
 def test_maps_stand_side_by_side():
@@ -391,6 +442,12 @@ def test_maps_stand_side_by_side():
             r"'a' needs 2 numbers in a row, but the shape is \(3,\)",
         ),
         (lambda: plot.curves([1, 2], {"a": [1, np.inf]}), "'a' has inf at index 1"),
+        (lambda: plot.curves([1, 2], {"a": [[1, 2], [1, np.nan]]}), "'a' has nan at index 1"),
+        (lambda: plot.curves([1, 2], {"a": np.zeros((0, 2))}), r"the shape is \(0, 2\)"),
+        (
+            lambda: plot.curves([1, 2], {"a": [[1, 2], [3, 4]]}, bands={"a": ([1, 2], [1, 2])}),
+            r"'a' needs 2 numbers in a row, but the shape is \(2, 2\)",
+        ),
         (lambda: plot.curves([1, 2], {}), "nothing to draw"),
         (
             lambda: plot.curves([1, 2], {"a": [1, 2]}, bands={"b": ([1, 2], [1, 2])}),
@@ -445,6 +502,52 @@ def test_curves_are_the_numbers_given():
     assert (band.y0, band.y1) == (0, 4)
 
 
+RUNS = [[1.0, 2.0, 9.0], [4.0, 2.5, 0.0], [2.5, 9.0, 3.0]]  # (n_runs, n)
+MEANS, MEDIANS = [2.5, 4.5, 4.0], [2.5, 2.5, 3.0]
+
+
+@pytest.mark.parametrize(("estimator", "line"), [("mean", MEANS), ("median", MEDIANS)])
+def test_runs_are_drawn_as_their_middle_in_a_band_from_the_lowest_to_the_highest(estimator, line):
+    ax = plot.curves([3, 1, 2], {"runs": torch.tensor(RUNS), "one": [0, 1, 0]}, estimator=estimator)
+    assert ax.lines[0].get_xydata().tolist() == [[3, line[0]], [1, line[1]], [2, line[2]]]
+    assert ax.lines[1].get_xydata().tolist() == [[3, 0], [1, 1], [2, 0]]
+    edges = {tuple(corner) for corner in ax.collections[0].get_paths()[0].vertices.tolist()}
+    assert edges == {(3, 1), (3, 4), (1, 2), (1, 9), (2, 0), (2, 9)}
+
+
+@pytest.mark.parametrize(("draw", "length"), [(plot.bars, "get_height"), (plot.hbars, "get_width")])
+def test_bars_of_runs_have_whiskers_from_the_lowest_to_the_highest(draw, length):
+    ax = draw(["a", "b", "c"], np.array(RUNS), estimator="median")
+    assert [getattr(bar, length)() for bar in ax.patches] == MEDIANS
+    whiskers = [line.get_data()[1 if draw is plot.bars else 0].tolist() for line in ax.lines[:3]]
+    assert whiskers == [[1, 4], [2, 9], [0, 9]]
+    ends = [text.xy[1 if draw is plot.bars else 0] for text in ax.texts]
+    assert ends == [4, 9, 9]  # each number stands beyond its whisker
+
+
+def test_a_line_outside_its_band_and_the_band_are_drawn_as_they_are():
+    ax = plot.curves([1, 2], {"a": [5.0, 0.0]}, bands={"a": ([1.0, 1.0], [2.0, 3.0])})
+    assert ax.lines[0].get_ydata().tolist() == [5, 0]
+    band = ax.collections[0].get_paths()[0].get_extents()
+    assert (band.y0, band.y1) == (1, 3)
+
+
+def test_points_that_share_an_x_are_not_averaged():
+    jump = plot.curves([1, 2, 2, 1], {"jump": [0, 1, 5, 6]})
+    assert jump.lines[0].get_xydata().tolist() == [[1, 0], [2, 1], [2, 5], [1, 6]]
+    with pytest.raises(ValueError, match=r"x of 'a' has 1 twice, and a band needs it once"):
+        plot.curves([1, 1], {"a": [1, 2]}, bands={"a": ([1, 2], [1, 2])})
+
+
+def test_names_that_look_alike_stay_two_series():
+    for draw in (plot.curves, plot.bars):
+        ax = draw([1, 2], {" ": [1, 2], "\u00a0": [3, 4]})
+        drawn = [list(line.get_ydata()) for line in ax.lines[:2]]
+        heights = [bar.get_height() for bar in ax.patches]
+        assert drawn == [[1, 2], [3, 4]] or heights == [1, 2, 3, 4]
+    assert [bar.get_height() for bar in plot.bars(["x", "x"], [1, 2]).patches] == [1, 2]
+
+
 def test_curves_may_differ_in_x():
     ax = plot.curves({"a": [1, 2, 3], "b": [1, 5]}, {"a": [1, 2, 3], "b": [4, 5]})
     assert ax.lines[1].get_xdata().tolist() == [1, 5]
@@ -483,7 +586,11 @@ def test_bars_are_the_numbers_given_and_start_at_zero(draw, length):
     assert [getattr(bar, length)() for bar in ax.patches] == [0.5, -0.25, 0.125, 1]
     assert {bar.get_y() if draw is plot.bars else bar.get_x() for bar in ax.patches} <= {0}
     assert [text.get_text() for text in ax.texts] == ["0.50", "−0.25", "0.12", "1.00"]
-    assert len(ax.collections) == 1  # whiskers
+    along, across = (1, 0) if draw is plot.bars else (0, 1)
+    for whisker, bar, ends in zip(ax.lines, ax.patches, [[0.25, 0.75], [-0.5, 0]], strict=False):
+        assert list(whisker.get_data()[along]) == ends
+        assert whisker.get_data()[across] == pytest.approx([bar.get_center()[across]] * 2)
+    assert np.isnan([whisker.get_data()[along] for whisker in ax.lines[2:4]]).all()  # "t" has no band
     low, high = ax.get_ylim() if draw is plot.bars else ax.get_xlim()
     assert low < -0.5 and high > 1
 

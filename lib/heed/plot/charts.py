@@ -1,14 +1,19 @@
-"""Maps of weights and scores, curves and bars: numbers in, one Axes out.
+"""Maps of weights and scores, curves and bars: numbers in, one Axes out; drawn with seaborn.
 
 No picture here may lie: NaN is refused, so is a colour scale that would cut a number off; bars start at zero.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
+import seaborn as sns
 from matplotlib.text import Annotation
 from matplotlib.ticker import MaxNLocator
+from matplotlib.transforms import Affine2D
 
-from heed.plot.style import COLOURS, HATCHES, INK, LINES, MARKERS, SCORES, WEIGHTS, as_text, ink_on, written
+from heed.plot.style import HATCHES, INK, MARKERS, SCORES, WEIGHTS, as_text, ink_on, written
+
+# How seaborn sums up the rows of one point where bands are given: the value, the lowest, the highest.
+GIVEN = {"estimator": lambda rows: rows.iloc[0], "errorbar": lambda rows: (rows.iloc[1], rows.iloc[2])}
 
 
 def heatmap(
@@ -35,7 +40,7 @@ def heatmap(
             "give the highest weight as vmax, or draw scores of any sign with scoremap"
         )
     cells = [[f"{weight:.2f}" for weight in row] for row in weights]
-    return _map(weights, cells, rows, columns, title, xlabel, ylabel, ax, WEIGHTS, (0, vmax), meaning)
+    return _map(weights, cells, rows, columns, title, xlabel, ylabel, ax, WEIGHTS, 0, vmax, meaning)
 
 
 def scoremap(scores, rows=None, columns=None, title="", xlabel="", ylabel="", ax=None, meaning="score"):
@@ -56,76 +61,75 @@ def scoremap(scores, rows=None, columns=None, title="", xlabel="", ylabel="", ax
     top = finite.max() if finite.size and finite.max() > 0 else 1.0
     digits = 2 if top < 10 else 1 if top < 100 else 0
     cells = [[signed(f"{score:.{digits}f}").replace("inf", "∞") for score in row] for row in scores]
-    return _map(scores, cells, rows, columns, title, xlabel, ylabel, ax, SCORES, (-top, top), meaning)
+    return _map(scores, cells, rows, columns, title, xlabel, ylabel, ax, SCORES, -top, top, meaning)
 
 
-def curves(x, series, title="", xlabel="", ylabel="", bands=None, ax=None):
+def curves(x, series, title="", xlabel="", ylabel="", bands=None, ax=None, estimator="mean"):
     """Draw curves over x; each has its colour, line and marker, and its name stands at its right end.
 
     The names keep apart from each other whatever scale is set afterwards (`ax.set_yscale("log")`). Above six
     curves, a legend beside the plot takes their place.
 
     x: (n,) or, if the curves differ in it, a dict from name to (n,)
-    series: dict from name to (n,)
-    bands: dict from name to two (n,): the lowest and the highest value, for instance over seeds
+    series: dict from name to (n,), or to (n_runs, n): then the band goes from the lowest run to the highest
+    bands: dict from name to two (n,): the lowest and the highest value, if the series are not runs
+    estimator: the line drawn for several runs, "mean" or "median"
 
     Returns the Axes.
     Raises ValueError if lengths differ, a number is not finite, or a band belongs to no curve.
     """
-    bands = bands or {}
-    _known(bands, series)
+    names = [written(name) for name in series]
+    across, rows, which, statistic = _long(x, series, bands or {}, estimator)
     ax = plt.subplots()[1] if ax is None else ax
-    ends = []
-    for number, (name, y) in enumerate(series.items()):
-        across = _row(x[name] if isinstance(x, dict) else x, f"x of {name!r}")
-        y = _row(y, repr(name), len(across))
-        colour, line, marker = (look[number % len(look)] for look in (list(COLOURS.values()), LINES, MARKERS))
-        every = max(1, len(y) // 8)
-        marked = (number * every // len(series), every)
-        ax.plot(across, y, color=colour, linestyle=line, marker=marker, markevery=marked, label=written(name))
-        if name in bands:
-            low, high = _band(bands[name], name, len(across))
-            ax.fill_between(across, low, high, color=colour, alpha=0.18, linewidth=0)
-        ends.append((written(name), (across[-1], y[-1]), as_text(colour)))
-    if len(series) > 6:
-        ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+    sns.lineplot(
+        x=across, y=rows, hue=which, palette=sns.color_palette(n_colors=len(names)), style=which,
+        markers=(MARKERS * len(names))[: len(names)], err_kws={"linewidth": 0}, legend=False, ax=ax,
+        sort=False, **{"estimator": None, **statistic},
+    )
+    lines = ax.lines[-len(names) :]
+    for number, (line, name) in enumerate(zip(lines, names, strict=True)):
+        every = max(1, len(line.get_xdata()) // 8)
+        line.set(label=name, markevery=(number * every // len(names), every))
+    if len(names) > 6:
+        ax.legend(handles=lines, loc="center left", bbox_to_anchor=(1.01, 0.5))
     else:
         group = []
-        for name, end, colour in ends:
-            group.append(EndLabel(name, end, colour, group))
+        for line in lines:
+            group.append(EndLabel(line, group))
             ax.add_artist(group[-1]).set_clip_on(False)
     if all(np.all(np.equal(np.mod(line.get_xdata(), 1), 0)) for line in ax.lines):
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     return _named(ax, title, xlabel, ylabel)
 
 
-def bars(labels, series, title="", xlabel="", ylabel="", bands=None, ax=None):
+def bars(labels, series, title="", xlabel="", ylabel="", bands=None, ax=None, estimator="mean"):
     """Draw bars that stand, each with its value above it; several series stand side by side.
 
     labels: n names along the axis
-    series: (n,), or a dict from name to (n,)
+    series: (n,), or a dict from name to (n,) or (n_runs, n), as `curves` takes it
     bands: dict from name to two (n,), lowest and highest; two (n,) alone if the series is not a dict
+    estimator: the bar drawn for several runs, "mean" or "median"
 
     Returns the Axes.
     Raises ValueError if lengths differ or a number is not finite.
     """
-    ax = _bars(labels, series, bands, ax, upright=True)
+    ax = _bars(labels, series, bands, ax, estimator, upright=True)
     return _named(ax, title, xlabel, ylabel)
 
 
-def hbars(labels, series, title="", xlabel="", ylabel="", bands=None, ax=None):
+def hbars(labels, series, title="", xlabel="", ylabel="", bands=None, ax=None, estimator="mean"):
     """Draw bars that lie, first label on top: the form for long labels. Takes what `bars` takes."""
-    ax = _bars(labels, series, bands, ax, upright=False)
+    ax = _bars(labels, series, bands, ax, estimator, upright=False)
     return _named(ax, title, xlabel, ylabel)
 
 
 class EndLabel(Annotation):
     """The name of a curve at its right end; each time the figure is drawn, the names are moved apart."""
 
-    def __init__(self, name, end, colour, group):
+    def __init__(self, line, group):
         super().__init__(
-            name, end, xytext=(9, 0), textcoords="offset points", color=colour, va="center",
-            annotation_clip=False,
+            line.get_label(), line.get_xydata()[-1], xytext=(9, 0), textcoords="offset points", va="center",
+            color=as_text(line.get_color()), annotation_clip=False,
         )
         self.group = group
 
@@ -219,12 +223,31 @@ def _band(edges, name, n):
     return low, high
 
 
-def _known(bands, series):
+def _long(x, series, bands, estimator):
+    """The series in long form: for every number its x, itself, and which series; and seaborn's statistic.
+
+    The rows that share series and x are the runs or, if bands are given, the value and the ends of its band.
+    """
     if not series:
         raise ValueError("there is nothing to draw: the dict of series is empty")
     for name in bands:
         if name not in series:
             raise ValueError(f"the band {name!r} belongs to none of the series {list(series)}")
+    several = bool(bands) or any(numbers(values).ndim == 2 for values in series.values())
+    parts = []
+    for number, (name, values) in enumerate(series.items()):
+        across = _row(x[name] if isinstance(x, dict) else x, f"x of {name!r}")
+        found, times = np.unique(across, return_counts=True)
+        if several and times.max() > 1:
+            raise ValueError(f"x of {name!r} has {found[times.argmax()]:g} twice, and a band needs it once")
+        values = numbers(values)
+        runs = values if values.ndim == 2 and len(values) and not bands else [values]
+        rows = [_row(run, repr(name), len(across)) for run in runs]
+        rows += _band(bands[name], name, len(across)) if name in bands else ()
+        parts.append((np.tile(across, len(rows)), np.ravel(rows), np.full(np.size(rows), number)))
+    across, rows, which = map(np.concatenate, zip(*parts, strict=True))
+    statistic = GIVEN if bands else {"estimator": estimator, "errorbar": ("pi", 100)}
+    return across, rows, which, statistic if several else {}
 
 
 def _labels(labels, n, what):
@@ -278,7 +301,7 @@ def wrapped(figure, title, width, size=11):
     return "\n".join(" ".join(line) for line in lines(limit))
 
 
-def _map(values, cells, rows, columns, title, xlabel, ylabel, ax, colours, limits, meaning):
+def _map(values, cells, rows, columns, title, xlabel, ylabel, ax, colours, low, high, meaning):
     n_rows, n_columns = values.shape
     rows, columns = _labels(rows, n_rows, "rows"), _labels(columns, n_columns, "columns")
     new = ax is None
@@ -295,15 +318,21 @@ def _map(values, cells, rows, columns, title, xlabel, ylabel, ax, colours, limit
     size = min(9, max(5, 72 * side * 0.72))
     longest, line = longest * size / 9, line * size / 9
     turn = 0 if longest < 0.8 * side else 45 if 0.7 * side > 1.05 * line else 90
-    low, high = limits
-    image = ax.imshow(values, cmap=colours, vmin=low, vmax=high, aspect="equal", interpolation="nearest")
+    wide, tall = side * n_columns, side * n_rows
+    if tall >= 1.2:
+        place, direction = [1 + 0.12 / wide, 0, 0.13 / wide, 1], "vertical"
+    else:
+        place, direction = [0, -0.25 / tall, max(1, 1.5 / wide), 0.13 / tall], "horizontal"
+    sns.heatmap(
+        values, mask=np.isinf(values), cmap=colours, vmin=low, vmax=high, square=True, linewidths=0.4,
+        linecolor="#CCCCCC", xticklabels=False, yticklabels=False, cbar_ax=ax.inset_axes(place),
+        cbar_kws={"orientation": direction, "label": written(meaning)}, ax=ax,
+        transform=Affine2D().translate(-0.5, -0.5) + ax.transData,  # so that cell (i, j) is about (j, i)
+    )
+    mesh = ax.collections[-1]
     ax.grid(False)
-    ax.spines[:].set_visible(True)
-    ax.spines[:].set_linewidth(0.6)
-    ax.set_xticks(np.arange(n_columns + 1) - 0.5, minor=True)
-    ax.set_yticks(np.arange(n_rows + 1) - 0.5, minor=True)
-    ax.grid(which="minor", color="#CCCCCC", linewidth=0.4)
-    ax.tick_params(which="minor", length=0)
+    ax.spines[:].set(visible=True, linewidth=0.6)
+    ax.set(xlim=(-0.5, n_columns - 0.5), ylim=(n_rows - 0.5, -0.5))
     ax.xaxis.tick_top()
     ax.xaxis.set_label_position("top")
     ax.tick_params(which="major", length=0, pad=4)
@@ -312,25 +341,19 @@ def _map(values, cells, rows, columns, title, xlabel, ylabel, ax, colours, limit
     ax.set_xticks(range(n_columns), columns, fontsize=size, parse_math=False, rotation=turn,
                   rotation_mode="anchor", ha=anchor[0], va=anchor[1])
     if side >= 0.36:
-        for i, j in np.ndindex(values.shape):
-            ink = ink_on(colours(image.norm(values[i, j]))) if np.isfinite(values[i, j]) else INK
+        for (i, j), value in np.ndenumerate(values):
+            ink = ink_on(colours(mesh.norm(value))) if np.isfinite(value) else INK
             ink = ink if cells[i][j].strip("0.\N{MINUS SIGN}") else "#999999"  # a zero steps back
             ax.text(j, i, cells[i][j], ha="center", va="center", fontsize=min(8, 72 * side * 0.24), color=ink)
-    wide, high = side * n_columns, side * n_rows
-    if high >= 1.2:
-        place, direction = [1 + 0.12 / wide, 0, 0.13 / wide, 1], "vertical"
-    else:
-        place, direction = [0, -0.25 / high, max(1, 1.5 / wide), 0.13 / high], "horizontal"
-    bar = figure.colorbar(image, cax=ax.inset_axes(place), orientation=direction, label=written(meaning))
-    bar.outline.set_linewidth(0.6)
-    bar.ax.tick_params(labelsize=8)
+    mesh.colorbar.outline.set_linewidth(0.6)  # an end that is white would have none
+    mesh.colorbar.ax.tick_params(labelsize=8, length=3)
     if not new:
         return _named(ax, title, xlabel, ylabel)
     figure.set_layout_engine("none")
-    figure.set_size_inches(wide, high)
+    figure.set_size_inches(wide, tall)
     ax.set_position([0, 0, 1, 1])
     _named(ax, title, xlabel, ylabel, width=max(4, wide + 1.5))
-    return _trimmed(ax, wide, high)
+    return _trimmed(ax, wide, tall)
 
 
 def _trimmed(ax, wide, high, margin=0.08):
@@ -346,41 +369,39 @@ def _trimmed(ax, wide, high, margin=0.08):
     return ax
 
 
-def _bars(labels, series, bands, ax, upright):
+def _bars(labels, series, bands, ax, estimator, upright):
     if not isinstance(series, dict):
         series, bands = {"": series}, {} if bands is None else {"": bands}
-    bands = bands or {}
-    _known(bands, series)
     labels = list(labels)
     labels = _labels(labels, len(labels), "bars")
+    names = [written(name) for name in series]
+    places, rows, which, statistic = _long(range(len(labels)), series, bands or {}, estimator)
     size = (6.4, 4.0) if upright else (6.4, 1.1 + 0.38 * len(labels) * len(series) ** 0.7)
     new, ax = ax is None, plt.subplots(figsize=size)[1] if ax is None else ax
-    thick = 0.8 / len(series)
-    table = np.array([_row(values, repr(name), len(labels)) for name, values in series.items()])
-    texts = np.reshape(significant(table.ravel()), table.shape)
-    for number, (name, values) in enumerate(zip(series, table, strict=True)):
-        colour = list(COLOURS.values())[number % len(COLOURS)]
-        place = np.arange(len(labels)) + (number - (len(series) - 1) / 2) * thick
-        draw = ax.bar if upright else ax.barh
-        hatch = HATCHES[number % len(HATCHES)]
-        draw(place, values, thick * 0.92, color=colour, edgecolor="white", hatch=hatch, label=written(name))
-        low, high = values, values
-        if name in bands:
-            low, high = _band(bands[name], name, len(labels))
-            rule = ax.vlines if upright else ax.hlines
-            rule(place, low, high, color=INK, linewidth=1.4)
-        for spot, value, bottom, top, text in zip(place, values, low, high, texts[number], strict=True):
-            end, away = (max(top, value), 1) if value >= 0 else (min(bottom, value), -1)
-            ax.annotate(
-                text, (spot, end) if upright else (end, spot),
-                xytext=(0, 3 * away) if upright else (4 * away, 0), textcoords="offset points",
-                ha="center" if upright else ("left" if away > 0 else "right"),
-                va="center" if not upright else ("bottom" if away > 0 else "top"), fontsize=9,
-            )
+    along = {"x": places, "y": rows} if upright else {"x": rows, "y": places}
+    sns.barplot(
+        **along, orient="x" if upright else "y", hue=which, palette=sns.color_palette(n_colors=len(names)),
+        saturation=1, gap=0.08, edgecolor="white", err_kws={"color": INK, "linewidth": 1.4}, legend=False,
+        ax=ax, **{"errorbar": None, **statistic},
+    )
+    groups = ax.containers[-len(names) :]
+    bars = [(number, place, bar) for number, group in enumerate(groups) for place, bar in enumerate(group)]
+    values = np.array([bar.get_height() if upright else bar.get_width() for *_, bar in bars])
+    for (number, place, bar), value, text in zip(bars, values, significant(values), strict=True):
+        bar.set_hatch(HATCHES[number % len(HATCHES)])
+        reach = rows[(which == number) & (places == place)]  # its band's ends among them
+        end, away = (reach.max(), 1) if value >= 0 else (reach.min(), -1)
+        middle = bar.get_center()[0 if upright else 1]
+        ax.annotate(
+            text, (middle, end) if upright else (end, middle),
+            xytext=(0, 3 * away) if upright else (4 * away, 0), textcoords="offset points",
+            ha="center" if upright else ("left" if away > 0 else "right"),
+            va="center" if not upright else ("bottom" if away > 0 else "top"), fontsize=9,
+        )
     if len(series) > 1 and new:
-        ax.figure.legend(loc="outside lower center", ncols=len(series))
+        ax.figure.legend(groups, names, loc="outside lower center", ncols=len(series))
     elif len(series) > 1:
-        ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+        ax.legend(groups, names, loc="center left", bbox_to_anchor=(1.01, 0.5))
     if upright:
         ax.figure.draw_without_rendering()
         room = ax.get_window_extent().width / ax.figure.dpi / len(labels)
@@ -390,12 +411,8 @@ def _bars(labels, series, bands, ax, upright):
                       ha="right" if turned else "center", rotation_mode="anchor")
         ax.margins(y=0.12)
         ax.axhline(0, color=INK, linewidth=0.8)
-        ax.grid(False, axis="x")
     else:
         ax.set_yticks(range(len(labels)), labels, parse_math=False)
-        ax.invert_yaxis()
-        ax.margins(x=0.16 if table.min() >= 0 else 0.25)
+        ax.margins(x=0.16 if values.min() >= 0 else 0.25)
         ax.axvline(0, color=INK, linewidth=0.8)
-        ax.grid(False, axis="y")
-    (ax.xaxis if upright else ax.yaxis).set_tick_params(length=0)
     return ax
