@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from heed.data import pad_batch
-from heed.loss import label_smoothing, smoothed, translation_loss
+from heed.loss import label_smoothing, language_model_loss, smoothed, translation_loss
 from heed.text import PAD
-from heed.transformer import make_model
+from heed.transformer import make_language_model, make_model
 
 N, VOCAB = 5, 7
 
@@ -57,13 +57,18 @@ def test_a_smoothing_that_is_no_share_raises(smoothing):
         smoothed(torch.tensor([1]), 4, smoothing)
 
 
+@pytest.mark.parametrize("sides", ["translation", "language model"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_translation_loss_is_torchs_over_the_real_tokens(smoothing):
+def test_the_loss_is_torchs_over_the_real_tokens(smoothing, sides):
     torch.manual_seed(0)
-    model = make_model(11, 13, n_layers=1, d_model=6, d_ff=10, n_heads=2, dropout=0.0).double()
+    sizes = {"n_layers": 1, "d_model": 6, "d_ff": 10, "n_heads": 2, "dropout": 0.0}
     batch = pad_batch([([5, 6, 7], [1, 4, 12, 8, 2]), ([9], [1, 10, 2])])
-    ours = translation_loss(model, batch, smoothing)
-    scores = model.generator.proj(model(batch.source, batch.target_in)).transpose(1, 2)
+    if sides == "translation":
+        model, loss, read = make_model(11, 13, **sizes).double(), translation_loss, [batch.source]
+    else:
+        model, loss, read = make_language_model(13, **sizes).double(), language_model_loss, []
+    ours = loss(model, batch, smoothing)
+    scores = model.generator.proj(model(*read, batch.target_in)).transpose(1, 2)
     options = {"ignore_index": PAD, "label_smoothing": smoothing, "reduction": "sum"}
     theirs = F.cross_entropy(scores, batch.target_out, **options)
     assert torch.allclose(ours, theirs, rtol=0, atol=1e-10)

@@ -56,10 +56,7 @@ def translation_loss(model, batch, smoothing=0.1):
 
     Returns a number; divided by `batch.n_tokens` it is the mean.
     """
-    real = batch.target_mask  # (b, n_target)
-    x = model(batch.source, batch.target_in)[real]  # one row for each real token
-    proj = model.generator.proj
-    return linear_cross_entropy(x, proj.weight, proj.bias, batch.target_out[real], smoothing)
+    return next_token_loss(model.generator, model(batch.source, batch.target_in), batch, smoothing)
 
 
 def language_model_loss(model, batch, smoothing=0.0):
@@ -72,7 +69,15 @@ def language_model_loss(model, batch, smoothing=0.0):
 
     Returns a number; divided by `batch.n_tokens` it is the mean.
     """
-    real = batch.target_mask  # (b, n_target)
-    x = model(batch.target_in)[real]  # one row for each real token
-    proj = model.generator.proj
-    return linear_cross_entropy(x, proj.weight, proj.bias, batch.target_out[real], smoothing)
+    return next_token_loss(model.generator, model(batch.target_in), batch, smoothing)
+
+
+def next_token_loss(generator, x, batch, smoothing):
+    """Smoothed cross-entropy between what the vectors predict and the real tokens that come next, summed.
+
+    x: (b, n_target, d_model), what the model made of `batch.target_in`
+
+    Returns a number.
+    """
+    real, proj = batch.target_mask, generator.proj
+    return linear_cross_entropy(x[real], proj.weight, proj.bias, batch.target_out[real], smoothing)
