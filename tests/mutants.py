@@ -89,7 +89,8 @@ def work(folder):
     print(f"\n{json.dumps(codes)}")
 
 
-OURS = {"heed", "shapes", "tiny", "variants", "conftest", *(path.stem for path in ROOT.glob("tests/test_*.py"))}
+TESTS = (path.stem for path in ROOT.glob("tests/test_*.py"))
+OURS = {"heed", "shapes", "tiny", "variants", "conftest", *TESTS}
 OPTIONS = [
     *("-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts="),
     *("-W", "ignore::pytest.PytestAssertRewriteWarning", f"--rootdir={ROOT}", f"-c{ROOT / 'pyproject.toml'}"),
