@@ -27,7 +27,7 @@ def ours(turns, size, precision, optimiser):
     model = quick(tie(make_model(size.vocab, size.vocab, **size.model)))
     rounds = Rounds(TokenBatches(size.pairs, size.tokens), size.steps, turns)
     with tempfile.TemporaryDirectory() as folder:
-        fit(model, rounds, translation_loss, folder, updates=10_000, every=10_000, optimiser=optimiser,
+        fit(model, rounds, translation_loss, folder, updates=10_000, every=10_000, optimizer=optimiser,
             precision=precision, device="cpu")  # fmt: skip
 
 

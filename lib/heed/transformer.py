@@ -6,7 +6,16 @@ This module knows nothing about decoding or training.
 from torch import nn
 
 from heed.attention import MultiHeadAttention, causal_mask, padding_mask
-from heed.layers import DecoderLayer, Embeddings, EncoderLayer, LayerNorm, PositionwiseFeedForward, clones
+from heed.layers import (
+    DecoderLayer,
+    Embeddings,
+    EncoderLayer,
+    LayerNorm,
+    PositionwiseFeedForward,
+    PostNormConnection,
+    SublayerConnection,
+    clones,
+)
 from heed.position import PositionalEncoding
 from heed.text import PAD
 
@@ -96,12 +105,18 @@ class EncoderDecoder(nn.Module):
         return self.decoder(self.target_embed(target_in), memory, source_mask, target_mask)  # (b, n, d_model)
 
 
-def make_model(source_vocab, target_vocab, n_layers=6, d_model=512, d_ff=2048, n_heads=8, dropout=0.1):
+def make_model(
+    source_vocab, target_vocab, n_layers=6, d_model=512, d_ff=2048, n_heads=8, dropout=0.1, norm="pre"
+):
     """Build a Transformer; the numbers left out are those of the paper's base model (its table 3).
 
     Every matrix starts from Xavier's uniform distribution (Glorot & Bengio 2010), every embedding from a
     normal one with deviation 1/√d_model, so that after the factor √d_model a token's numbers have size 1.
     """
+
+    if norm not in ("pre", "post"):
+        raise ValueError(f'norm must be "pre" or "post"; got {norm!r}.')
+    connection = SublayerConnection if norm == "pre" else PostNormConnection
 
     def attention():
         return MultiHeadAttention(d_model, n_heads, dropout)
@@ -113,12 +128,16 @@ def make_model(source_vocab, target_vocab, n_layers=6, d_model=512, d_ff=2048, n
         return nn.Sequential(Embeddings(d_model, vocab), PositionalEncoding(d_model, dropout))
 
     model = EncoderDecoder(
-        Encoder(EncoderLayer(d_model, attention(), feed_forward(), dropout), n_layers),
-        Decoder(DecoderLayer(d_model, attention(), attention(), feed_forward(), dropout), n_layers),
+        Encoder(EncoderLayer(d_model, attention(), feed_forward(), dropout, connection), n_layers),
+        Decoder(
+            DecoderLayer(d_model, attention(), attention(), feed_forward(), dropout, connection), n_layers
+        ),
         embed(source_vocab),
         embed(target_vocab),
         Generator(d_model, target_vocab),
     )
+    if norm == "post":
+        model.encoder.norm = model.decoder.norm = nn.Identity()
     for name, p in model.named_parameters():
         if name.endswith("table.weight"):
             nn.init.normal_(p, std=d_model**-0.5)
