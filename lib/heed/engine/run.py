@@ -46,9 +46,8 @@ class TrainState:
     def of(cls, saved):
         """The state in a checkpoint, or a new one for None. A field that is missing there has its default."""
         known = {field.name for field in fields(cls)}
-        return cls(
-            **{name: value for name, value in saved["state"].items() if name in known} if saved else {}
-        )
+        there = saved["state"].items() if saved else ()
+        return cls(**{name: value for name, value in there if name in known})
 
 
 def latest(folder, world, fingerprint):
