@@ -7,8 +7,8 @@ tests/mutants.toml lists bugs: one change each, in one file of the library. For 
 training goes through, a small Transformer learns to reverse letters with a library that has this bug. All
 else is as it should be. The run does what a long one does: batches by tokens, steps in two micro-batches,
 smoothing, warm-up, clipping, checkpoints, validation, the average of the last weights. Once it is cut off,
-and goes on from its checkpoint. In the end the model writes, greedily and by beam. (Linux or macOS; on a quiet core some
-minutes for every ten bugs.)
+and goes on from its checkpoint. In the end the model writes, greedily and by beam. (Linux or macOS; on a
+quiet core some minutes for every ten bugs.)
 
 - `healthy`: the library as it is, one run a seed
 - `bugs`: what the table says (`file`, `why`, `old`, `new`, `test`), and the run with seed 0
