@@ -10,8 +10,8 @@ from bench import peers
 from bench.contest import Rounds, contest, ratio
 from heed.data import Batch, TokenBatches
 from heed.engine import choose_precision, fit
-from heed.engine.models import InHalf as InBFloat16
-from heed.engine.models import LossOf
+from heed.engine.parallel import LossOf
+from heed.engine.precision import InBFloat16
 from heed.loss import smoothed, translation_loss
 from heed.speed import keep_memory, quick
 from heed.text import PAD
@@ -36,7 +36,7 @@ def ours(turns, size, precision, optimiser):
     model = quick(tie(make_model(size.vocab, size.vocab, **size.model)))
     rounds = Rounds(TokenBatches(size.pairs, size.tokens), size.steps, turns)
     with tempfile.TemporaryDirectory() as folder:
-        fit(model, rounds, translation_loss, folder, updates=10_000, every=10_000, optimiser=optimiser,
+        fit(model, rounds, translation_loss, folder, updates=10_000, every=10_000, optimizer=optimiser,
             precision=precision, device="cpu")  # fmt: skip
 
 

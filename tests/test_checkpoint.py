@@ -15,11 +15,12 @@ from heed.checkpoint import (
     average,
     load,
     load_weights,
-    random_state,
-    restore_random_state,
+    rng_preserved,
+    rng_state,
     save,
     save_weights,
-    write,
+    set_rng_state,
+    write_file,
 )
 
 
@@ -46,7 +47,7 @@ def test_another_fingerprint_is_refused_and_both_are_named(tmp_path):
         load(tmp_path / "c.pt", "recipe two")
 
 
-def test_a_checkpoint_that_is_cut_anywhere_is_refused_in_words(tmp_path):
+def test_a_checkpoint_that_is_cut_anywhere_raises_a_readable_error(tmp_path):
     save(tmp_path / "c.pt", state())
     whole = (tmp_path / "c.pt").read_bytes()
     for n in [*range(0, len(whole), 61), len(whole) - 1]:
@@ -112,7 +113,7 @@ def test_the_data_are_on_the_disk_before_the_name_is(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", noted_fsync)
     monkeypatch.setattr(os, "replace", lambda a, b: (order.append(("replace", 0)), replace(a, b)))
-    write(tmp_path / "c", b"seven !")
+    write_file(tmp_path / "c", b"seven !")
     assert order[:2] == [("fsync", 7), ("replace", 0)]
 
 
@@ -204,13 +205,38 @@ def test_weights_of_another_model_or_cut_ones_are_refused(tmp_path):
         load_weights(path, Tied())
 
 
-def test_chance_goes_on_where_it_was(tmp_path):
+def test_two_writers_of_one_file_never_share_a_temporary_one(tmp_path, monkeypatch):
+    beside, replace = [], os.replace
+
+    def second_writer_comes_between(one, two):
+        beside.append(one)
+        if len(beside) == 1:
+            write_file(tmp_path / "c", b"second")
+        replace(one, two)
+
+    monkeypatch.setattr(os, "replace", second_writer_comes_between)
+    write_file(tmp_path / "c", b"first")
+    assert len(set(beside)) == 2 and all(path.suffix == ".part" for path in beside)
+    assert (tmp_path / "c").read_bytes() == b"first" and names(tmp_path) == ["c"]
+
+
+def test_what_is_drawn_between_changes_nothing():
+    torch.manual_seed(0)
+    expected = torch.rand(3)
+    torch.manual_seed(0)
+    with pytest.raises(KeyError), rng_preserved():
+        torch.rand(7)
+        raise KeyError
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_rng_states_are_restored(tmp_path):
     def draw():
         return random.random(), random.gauss(), *np.random.normal(size=3), float(torch.rand(()))  # noqa: NPY002
 
     draw()  # both normal ones make two at a time, and keep one in store
-    save(tmp_path / "c.pt", random_state())
+    save(tmp_path / "c.pt", rng_state())
     first = draw()
     assert draw() != first
-    restore_random_state(load(tmp_path / "c.pt"))
+    set_rng_state(load(tmp_path / "c.pt"))
     assert draw() == first

@@ -26,7 +26,7 @@ DIGITS = sorted({pair[:2] for pair in numbers(200, digits=(1, 1), languages=("de
 TINY = """
 [data]
 train = ["train.de", "train.en"]
-valid = ["train.de", "train.en"]
+val = ["train.de", "train.en"]
 test = ["train.de", "train.en"]
 vocabulary = 300
 
@@ -40,7 +40,7 @@ dropout = 0.0
 [training]
 updates = 140
 tokens = 47
-rate = 0.03
+lr = 0.03
 precision = "fp32"
 log_every = 7
 every = 29
@@ -100,7 +100,7 @@ def test_a_trained_model_is_a_folder(trained):
     names = {path.name for path in (trained / "model").iterdir()}
     assert {"recipe.toml", "subwords.json", "model.safetensors", "log.jsonl", "checkpoint.pt"} <= names
     made = tomllib.loads((trained / "model" / "recipe.toml").read_text(encoding="utf-8"))
-    assert made["training"]["rate"] == 0.03 and made["model"]["d_ff"] == 31
+    assert made["training"]["lr"] == 0.03 and made["model"]["d_ff"] == 31
     lines = log_of(trained / "model")
     assert [line["step"] for line in lines if "loss" in line][-1] == 140
     assert {"weights", "validation"} <= lines[-2].keys() and lines[-1]["ended"] == "updates"
@@ -135,8 +135,8 @@ def test_the_minutes_of_a_recipe_begin_with_the_command(said, monkeypatch):
 
 
 def test_another_training_is_not_gone_on_with(said, trained):
-    status, _, error = said("train", "tiny.toml", "--to", "model", "--set", "training.rate=0.5")
-    assert status == 1 and "[training] rate was 0.03 and is 0.5" in error and "--to" in error
+    status, _, error = said("train", "tiny.toml", "--to", "model", "--set", "training.lr=0.5")
+    assert status == 1 and "[training] lr was 0.03 and is 0.5" in error and "--to" in error
     text = (trained / "train.en").read_text(encoding="utf-8")
     (trained / "train.en").write_text(text.replace("seven", "eleven"), encoding="utf-8")
     status, _, error = said("train", "tiny.toml", "--to", "model")
@@ -149,6 +149,7 @@ def test_no_pair_that_is_short_enough(said):
     assert status == 1 and f"None of {len(DIGITS)} pairs has between 1 and 2 tokens" in error
 
 
+@pytest.mark.soak
 def test_a_training_that_was_killed_goes_on_as_if_nothing_had_been(trained):
     names = ("left", "killed")
     changes = ["model.dropout=0.3", "training.every=20", "training.updates=300"]
@@ -202,7 +203,7 @@ def test_the_first_hundred_steps_of_the_papers_recipe_on_a_generated_corpus(tmp_
         (tmp_path / name).write_text(text, encoding="utf-8", newline="\n")
     small = ["model.n_layers=2", "model.d_model=32", "model.d_ff=64", "data.vocabulary=300"]
     small += ["training.tokens=600", "training.log_every=1", "training.precision=fp32"]
-    corpora = [f'data.{split}=["a.de", "a.en"]' for split in ("train", "valid", "test")]
+    corpora = [f'data.{split}=["a.de", "a.en"]' for split in ("train", "val", "test")]
     calls = []
 
     def loss(model, batch, smoothing):
@@ -218,7 +219,7 @@ def test_the_first_hundred_steps_of_the_papers_recipe_on_a_generated_corpus(tmp_
     lines = [line for line in log_of(tmp_path / "base") if "loss" in line]
     assert [line["step"] for line in lines] == list(range(1, 101)) and set(calls) == {0.1}
     for line in lines:
-        assert line["rate"] == pytest.approx(noam(1, 512, 4000) * (line["step"] - 0.5), rel=1e-3)
+        assert line["lr"] == pytest.approx(noam(1, 512, 4000) * (line["step"] - 0.5), rel=1e-3)
     assert lines[-1]["tokens"] <= 100 * 600
     first, last = (sum(line["loss"] for line in some) / 25 for some in (lines[:25], lines[-25:]))
     assert last < first
@@ -226,7 +227,7 @@ def test_the_first_hundred_steps_of_the_papers_recipe_on_a_generated_corpus(tmp_
 
 @pytest.mark.skipif(os.name != "posix", reason="gloo's processes find one another by sockets of this system")
 def test_torchrun_trains_with_two_processes_by_the_same_command(trained, tmp_path):
-    short = ["--set", "training.updates=21", "--set", "training.optimiser=adamw", "--device", "cpu"]
+    short = ["--set", "training.updates=21", "--set", "training.optimizer=adamw", "--device", "cpu"]
     train = ["train", str(trained / "tiny.toml"), *short, "--to"]
     assert main([*train, str(tmp_path / "one")]) == 0
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
@@ -282,8 +283,21 @@ class Typed:
 
 def test_lines_come_as_they_are_typed_whole_and_as_utf8():
     typed = Typed(b"\xef\xbb\xbfeins\nzw", b"ei\ndre", b"i \xc3", b"\xa4\n\nrest\xc3")
-    assert list(arriving(typed)) == [["eins"], ["zwei"], ["drei ä", ""], ["rest�"]]
-    assert list(arriving(Typed())) == []
+    warned = []
+    lines = list(arriving(typed, lambda number, error: warned.append((number, error.start))))
+    assert lines == [["eins"], ["zwei"], ["drei ä", ""], ["rest�"]] and warned == [(5, 4)]
+    assert list(arriving(Typed(), warned.append)) == []
+    assert list(arriving(Typed(b"\xef\xbb\xbfeins"), warned.append)) == [["eins"]] and len(warned) == 1
+
+
+def test_a_line_that_is_not_utf8_is_named_and_translated_all_the_same(said):
+    given = "drei\nfünf\n".encode() + "fünf\n".encode("latin-1") + b"acht\n\xff\xfe"
+    status, out, error = said("translate", "model", given=given)
+    assert status == 0 and len(out.splitlines()) == 5 and out.splitlines()[3] == "eight"
+    assert [line.split(":")[1] for line in error.splitlines()] == [
+        " line 3 is not UTF-8",
+        " line 5 is not UTF-8",
+    ]
 
 
 def test_a_process_of_its_own_answers_in_utf8(trained):

@@ -2,14 +2,17 @@
 
 import errno
 import importlib
+import inspect
 import itertools
 import json
 import math
 import os
 import random
+import re
 import signal
 import time
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,13 +23,26 @@ from safetensors.torch import load_file
 from torch import nn
 
 from heed import engine
-from heed.checkpoint import CheckpointError, average, load
-from heed.engine import Interrupted, fit, hidden_matrices, optimisers
-from heed.engine.devices import choose_device, choose_precision
-from heed.engine.loop import rates
-from heed.engine.optimisers import Muon, compute_in, orthogonal
+from heed.alignment import AttentionSeq2Seq
+from heed.checkpoint import CheckpointError, average, load, save
+from heed.engine import (
+    Interrupted,
+    choose_device,
+    choose_precision,
+    fit,
+    hidden_matrices,
+    make_optimizers,
+)
+from heed.engine.devices import synchronize
+from heed.engine.folder import MARK
+from heed.engine.optimizers import Muon, orthogonal
+from heed.engine.parallel import shard, whole
+from heed.engine.precision import InBFloat16
+from heed.engine.run import TrainState
 from heed.engine.signals import Signals
+from heed.recurrent import Classifier, Seq2Seq, Tagger
 from heed.schedule import trapezoid
+from heed.transformer import make_model
 
 torch.set_num_threads(1)
 VOCAB = tiny.VOCAB
@@ -72,26 +88,26 @@ def by_hand(updates, warmup=0.25, rate=0.02, clip=0.3):
     return model, losses
 
 
-@pytest.mark.parametrize("parts", [1, 2, 7])
-def test_it_takes_the_steps_of_a_loop_by_hand_in_any_number_of_parts(tmp_path, parts):
+@pytest.mark.parametrize("micro_batches", [1, 2, 7])
+def test_it_takes_the_steps_of_a_loop_by_hand_in_any_number_of_micro_batches(tmp_path, micro_batches):
     hand, losses = by_hand(13)
-    options = {"updates": 13, "optimiser": "adamw", "warmup": 0.25, "clip": 0.3}
-    model, _ = tiny.run(tmp_path, "Plain", parts=parts, **options)
+    options = {"updates": 13, "optimizer": "adamw", "warmup": 0.25, "clip": 0.3}
+    model, _ = tiny.run(tmp_path, "Plain", micro_batches=micro_batches, **options)
     assert len(tiny.batches().epoch(0)) < 13  # the second epoch is begun, in its own order
     assert np.allclose(tiny.losses(tmp_path), losses, rtol=1e-9)
     assert same(model.state_dict(), hand.state_dict(), exactly=False)
 
 
-def test_more_parts_than_rows_leave_some_empty_and_change_nothing(tmp_path):
-    for parts in (1, 5):
-        tiny.run(tmp_path / str(parts), "Plain", n_tokens=11, parts=parts, updates=17)
+def test_more_micro_batches_than_rows_leave_some_empty_and_change_nothing(tmp_path):
+    for n in (1, 5):
+        tiny.run(tmp_path / str(n), "Plain", n_tokens=11, micro_batches=n, updates=17)
     assert min(map(len, tiny.batches(11).epoch(0))) < 5
     assert same(weights(tmp_path / "1"), weights(tmp_path / "5"), exactly=False)
 
 
-def test_the_schedule_counts_updates_and_no_parts(tmp_path):
-    tiny.run(tmp_path, parts=3, updates=10, warmup=0.2)
-    rates = [line["rate"] for line in tiny.log(tmp_path) if "rate" in line]
+def test_the_schedule_counts_updates_and_no_micro_batches(tmp_path):
+    tiny.run(tmp_path, micro_batches=3, updates=10, warmup=0.2)
+    rates = [line["lr"] for line in tiny.log(tmp_path) if "lr" in line]
     assert np.allclose(rates, [0.02 * trapezoid((step + 0.5) / 10, 0.2) for step in range(10)])
 
 
@@ -110,11 +126,28 @@ def test_loss_and_norm_of_a_line_are_means_over_its_steps(tmp_path):
 
 
 def test_it_learns(tmp_path):
-    _, result = tiny.run(tmp_path, updates=300, rate=0.03, log_every=100, validate=tiny.mean_loss)
+    _, result = tiny.run(tmp_path, updates=300, lr=0.03, log_every=100, validate=tiny.mean_loss)
     assert result.value < 1.9 < math.log(VOCAB)  # after a word, one word in five is random
 
 
-# --- The optimisers -----------------------------------------------------------------------------------------
+# --- The optimizers -----------------------------------------------------------------------------------------
+
+
+def test_muon_leaves_out_the_output_layers_of_all_models_of_the_course():
+    V = 11
+    models = {
+        "transformer": (make_model(V, V, 1, 6, 7, 2), 4 + 2 + 8 + 2),
+        "seq2seq": (Seq2Seq(V, V, 3, 5), 0),
+        "with attention": (
+            AttentionSeq2Seq(V, V, 3, 5),
+            1 + 3,
+        ),  # the first state, and the three of the score
+        "tagger": (Tagger(V, 13, 3, 5), 0),
+        "classifier": (Classifier(V, 13, 3, 5), 0),
+    }
+    for name, (model, n) in models.items():
+        found = hidden_matrices(model)
+        assert len(found) == n and not {V, 13} & {len(p) for p in found}, name
 
 
 def test_hidden_matrices_are_neither_tables_nor_what_is_tied_to_one_nor_the_generator():
@@ -131,7 +164,7 @@ def test_hidden_matrices_are_neither_tables_nor_what_is_tied_to_one_nor_the_gene
 @pytest.mark.parametrize("name", ["muon", "adamw"])
 def test_every_parameter_has_one_optimiser_and_only_matrices_decay(name):
     model = tiny.Tiny()
-    groups = [group for o in optimisers(model, name, 0.5, decay=0.1) for group in o.param_groups]
+    groups = [group for o in make_optimizers(model, name, 0.5, weight_decay=0.1) for group in o.param_groups]
     ours = [id(p) for group in groups for p in group["params"]]
     assert sorted(ours) == sorted(id(p) for p in model.parameters())
     assert {(group["weight_decay"], p.dim()) for group in groups for p in group["params"]} == {
@@ -142,8 +175,8 @@ def test_every_parameter_has_one_optimiser_and_only_matrices_decay(name):
 
 def test_muon_moves_a_matrix_in_all_directions_alike_and_the_rest_as_adamw_does(tmp_path):
     model = tiny.Tiny()
-    moved_by = optimisers(model, "muon", 0.5, rest_rate=0.25)
-    assert [group["highest"] for o in moved_by for group in o.param_groups] == [0.5, 0.25, 0.25]
+    moved_by = make_optimizers(model, "muon", 0.5, adamw_lr=0.25)
+    assert [group["max_lr"] for o in moved_by for group in o.param_groups] == [0.5, 0.25, 0.25]
     before = model.layers[0].weight.detach().clone()
     for p in model.parameters():
         p.grad = torch.rand_like(p)
@@ -160,8 +193,11 @@ def test_muon_moves_a_matrix_in_all_directions_alike_and_the_rest_as_adamw_does(
 def test_muon_is_torchs_to_the_last_bit_in_bf16_and_nearly_so_in_fp32(shape, precision):
     torch.manual_seed(0)
     ours, theirs = (nn.Parameter(w) for w in torch.randn(shape).expand(2, *shape).clone())
-    moved_by = [Muon([ours], 0.1, 0.3), torch.optim.Muon([theirs], 0.1, 0.3, adjust_lr_fn="match_rms_adamw")]
-    compute_in(moved_by, precision)
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    moved_by = [
+        Muon([ours], 0.1, 0.3, dtype),
+        torch.optim.Muon([theirs], 0.1, 0.3, adjust_lr_fn="match_rms_adamw"),
+    ]
     for _ in range(3):
         ours.grad = torch.randn(shape)
         theirs.grad = ours.grad.clone()
@@ -190,7 +226,7 @@ def test_muon_computes_in_the_precision_of_the_run(tmp_path, monkeypatch, precis
         return orthogonal(matrix)
 
     monkeypatch.setattr(importlib.import_module(Muon.__module__), "orthogonal", noted)
-    tiny.run(tmp_path, optimiser="muon", precision=precision, updates=2)
+    tiny.run(tmp_path, optimizer="muon", precision=precision, updates=2)
     assert used == {dtype}
 
 
@@ -214,10 +250,10 @@ def breaking_off_at(step):
     return validate
 
 
-@pytest.mark.parametrize("optimiser, precision", [("muon", "bf16"), ("adamw", "fp32")])
-def test_a_resumed_run_equals_the_run_left_alone_to_the_last_bit(tmp_path, optimiser, precision):
+@pytest.mark.parametrize("optimizer, precision", [("muon", "bf16"), ("adamw", "fp32")])
+def test_a_resumed_run_equals_the_run_left_alone_to_the_last_bit(tmp_path, optimizer, precision):
     options = {"updates": 23, "every": 4, "log_every": 3, "keep": 3}
-    options |= {"optimiser": optimiser, "precision": precision}
+    options |= {"optimizer": optimizer, "precision": precision}
     alone, result = tiny.run(tmp_path / "alone", validate=tiny.mean_loss, **options)
     for n in (1, 2, 3):
         with pytest.raises(Broken):
@@ -241,24 +277,78 @@ def test_it_resumes_with_the_weights_of_the_first_call_and_not_with_those_it_is_
         tiny.loss,
         tmp_path / "broken",
         updates=23,
-        rate=0.02,
+        lr=0.02,
         every=5,
         precision="fp32",
     )
     assert same(other.state_dict(), alone.state_dict())
 
 
-@pytest.mark.parametrize("change", [{"rate": 0.03}, {"decay": 0.1}, {"optimiser": "adamw"}])
-def test_a_run_does_not_go_on_at_another_rate(tmp_path, change):
+CHANGES = [
+    {"optimizer": "adamw"},
+    {"lr": 0.03},
+    {"adamw_lr": 0.01},
+    {"weight_decay": 0.1},
+    {"clip": 0.5},
+    {"schedule": "noam"},
+    {"warmup": 0.1},
+    {"cooldown": 0.1},
+    {"precision": "bf16"},
+    {"seed": 1},
+    {"every": 7},
+    {"better": max},
+    {"keep": 2},
+]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: next(iter(change)))
+def test_a_run_is_not_resumed_with_another_argument(tmp_path, change):
     tiny.run(tmp_path, updates=3)
-    with pytest.raises(CheckpointError, match=r"began with muon 0.02 and 0.* go on"):
+    ((name, value),) = change.items()
+    was = {"lr": 0.02, "every": 5, "precision": "fp32", "better": "min"}
+    was = json.dumps(was.get(name, inspect.signature(fit).parameters[name].default))
+    now = json.dumps("max" if value is max else value)
+    with pytest.raises(CheckpointError, match=re.escape(f"other arguments: {name} was {was} and is {now}. ")):
+        tiny.run(tmp_path, **change)
+    assert len(tiny.losses(tmp_path)) == 3
+
+
+@pytest.mark.parametrize("change", [{"n_tokens": 31}, {"n": 40}, {"n": 7}], ids=str)
+def test_a_run_is_not_resumed_with_other_batches(tmp_path, change):
+    tiny.run(tmp_path, updates=12)
+    with pytest.raises(CheckpointError, match=r"batches was \"\d+ batches, .* and is \"\d+ batches"):
         tiny.run(tmp_path, **change)
 
 
-def test_the_optimisers_are_told_apart_at_the_same_rates():
-    model = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2))
-    muon, adamw = (rates(o.state_dict() for o in optimisers(model, name, 0.1)) for name in ("muon", "adamw"))
-    assert muon != adamw and "muon 0.1 and 0" in muon and "muon" not in adamw
+def test_what_may_change_in_a_resumed_run(tmp_path):
+    tiny.run(tmp_path, updates=3)
+    free = {"updates": 9, "minutes": 50.0, "patience": 3, "log_every": 2, "validate": tiny.mean_loss}
+    _, result = tiny.run(tmp_path, **free, micro_batches=2, sharded=True)
+    assert result.steps == 9
+    _, result = tiny.run(tmp_path, updates=11, precision="auto")  # it goes on as it began
+    assert result.steps == 11
+    parameters = inspect.signature(fit).parameters
+    named = {"updates", "minutes", "patience", "log_every", "validate", "micro_batches", "device", "sharded"}
+    fixed = {name for change in CHANGES for name in change}
+    assert named | fixed | {"model", "batches", "loss", "folder", "fingerprint"} == set(parameters)
+    words = re.search(r"A resumed run may change: (.*?)\.\n", fit.__doc__, re.DOTALL)[1]
+    assert all(re.search(rf"\b{name}\b", words) for name in named)
+
+
+def test_a_key_of_a_later_version_does_not_make_a_checkpoint_a_stranger(tmp_path):
+    """What a checkpoint does not know had its default; what this version does not know is left out."""
+    tiny.run(tmp_path, updates=3, fingerprint="f")
+    path = tmp_path / "checkpoint.pt"
+    saved = load(path)
+    for name in ("warmup", "weight_decay", "better"):
+        del saved["arguments"][name]
+    del saved["state"]["misses"]
+    saved["arguments"]["of a later version"] = saved["state"]["of a later version"] = 3
+    save(path, saved, "f")
+    with pytest.raises(CheckpointError, match=r"warmup was 0\.05 and is 0\.2"):
+        tiny.run(tmp_path, warmup=0.2, fingerprint="f")
+    _, result = tiny.run(tmp_path, updates=5, fingerprint="f")
+    assert result.steps == 5 and TrainState.of(None) == TrainState()
 
 
 def test_a_run_that_has_ended_stays_as_it_is(tmp_path):
@@ -299,6 +389,7 @@ def test_a_crash_at_any_file_loses_nothing(tmp_path, monkeypatch, moment):
     assert n > 15  # the log, six checkpoints, the best, four snapshots, the average, the weights
 
 
+@pytest.mark.soak
 def test_kill_9_at_twenty_random_moments_loses_nothing(tmp_path):
     rng, seen = random.Random(0), set()
     options = {"updates": 200, "every": 3, "keep": 2}
@@ -310,7 +401,7 @@ def test_kill_9_at_twenty_random_moments_loses_nothing(tmp_path):
         time.sleep(rng.uniform(0.0, 2 * result.seconds / 20))
         process.kill()
         process.join()
-        seen.add(load(tmp_path / "killed" / "checkpoint.pt")["place"]["step"])
+        seen.add(load(tmp_path / "killed" / "checkpoint.pt")["state"]["step"])
     assert len(seen) > 5, f"the kills came after steps {sorted(seen)}: they show little"
     resumed, _ = tiny.run(tmp_path / "killed", **options)
     assert same(resumed.state_dict(), alone.state_dict())
@@ -322,10 +413,10 @@ def test_a_run_goes_on_in_the_precision_in_which_it_began(tmp_path, monkeypatch)
         tiny.run(tmp_path, validate=breaking_off_at(2))
     monkeypatch.setattr(engine.loop, "choose_precision", lambda *_: "bf16")
     tiny.run(tmp_path, precision="auto")
-    assert load(tmp_path / "checkpoint.pt")["place"]["precision"] == "fp32"
+    assert load(tmp_path / "checkpoint.pt")["state"]["precision"] == "fp32"
     with pytest.raises(Broken):
         tiny.run(tmp_path / "new", precision="auto", validate=breaking_off_at(1))
-    assert load(tmp_path / "new" / "checkpoint.pt")["place"]["precision"] == "bf16"
+    assert load(tmp_path / "new" / "checkpoint.pt")["state"]["precision"] == "bf16"
 
 
 # --- Accidents ----------------------------------------------------------------------------------------------
@@ -346,7 +437,7 @@ def test_ctrl_c_finishes_the_update_saves_and_says_where(tmp_path, monkeypatch, 
         with pytest.raises(Interrupted, match=r"after step 8\..*checkpoint\.pt") as caught:
             tiny.run(tmp_path / "stopped")
     assert isinstance(caught.value, KeyboardInterrupt) and signal.getsignal(number) is before
-    assert load(tmp_path / "stopped" / "checkpoint.pt")["place"]["step"] == 8
+    assert load(tmp_path / "stopped" / "checkpoint.pt")["state"]["step"] == 8
     assert (
         load_file(tmp_path / "stopped" / "model.safetensors").keys()
         == load_file(tmp_path / "alone" / "model.safetensors").keys()
@@ -377,7 +468,7 @@ def test_a_full_disk_ends_the_run_and_keeps_the_last_checkpoint(tmp_path, monkey
         patch.setattr(os, "fsync", full)
         with pytest.raises(CheckpointError, match="No space left on device"):
             tiny.run(tmp_path / "full")
-    step = load(tmp_path / "full" / "checkpoint.pt")["place"]["step"]
+    step = load(tmp_path / "full" / "checkpoint.pt")["state"]["step"]
     assert 0 < step < 23 and not list((tmp_path / "full").glob("*.part"))
     resumed, _ = tiny.run(tmp_path / "full")
     assert same(resumed.state_dict(), alone.state_dict())
@@ -405,11 +496,116 @@ def test_a_loss_that_is_no_number_ends_the_run_before_it_is_saved(tmp_path, monk
     with pytest.raises(ValueError, match=r"no longer a finite number, after step 5 and until step 10"):
         tiny.run(tmp_path, log_every=5)
     saved = load(tmp_path / "checkpoint.pt")
-    assert saved["place"]["step"] == 5
+    assert saved["state"]["step"] == 5
     assert all(torch.isfinite(tensor).all() for tensor in saved["model"].values())
 
 
+# --- The folder ---------------------------------------------------------------------------------------------
+
+
+def names(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("name", ["best.pt", "snapshots/000000005.pt", "thesis.txt"])
+def test_a_folder_that_holds_something_and_no_mark_is_left_alone(tmp_path, name):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("mine", encoding="utf-8")
+    with pytest.raises(
+        ValueError, match=f"is no folder of a training: it holds {Path(name).parts[0]} and no"
+    ):
+        tiny.run(tmp_path)
+    assert names(tmp_path) == [str(Path(name))] and (tmp_path / name).read_text(encoding="utf-8") == "mine"
+
+
+def test_a_new_run_in_its_own_folder_removes_what_an_old_one_has_left_and_nothing_else(tmp_path):
+    tiny.run(tmp_path, keep=2, validate=tiny.mean_loss)
+    (tmp_path / "checkpoint.pt").unlink()
+    for name in ("snapshots/good.pt", "snapshots/7.pt", "notes.txt", "checkpoint.pt.77-ab.part"):
+        (tmp_path / name).write_text("mine", encoding="utf-8")
+    tiny.run(tmp_path, updates=3)
+    assert {"best.pt", "average.pt", "snapshots/000000020.pt"}.isdisjoint(names(tmp_path))
+    assert "checkpoint.pt.77-ab.part" not in names(tmp_path)  # of a run that was killed
+    assert {"notes.txt", "snapshots/good.pt", "snapshots/7.pt"} <= set(names(tmp_path))
+
+
+def test_a_file_of_another_name_among_the_snapshots_does_not_stop_a_resume(tmp_path):
+    with pytest.raises(Broken):
+        tiny.run(tmp_path, keep=2, validate=breaking_off_at(3))
+    for name in ("good.pt", "zzz.pt", "5.pt"):
+        (tmp_path / "snapshots" / name).write_bytes(b"no checkpoint")
+    _, result = tiny.run(tmp_path, keep=2)
+    assert result.used == "average" and (tmp_path / "snapshots" / "good.pt").exists()
+
+
+def held(folder, ready, done):
+    """Train in this folder until `done` is set."""
+
+    def waiting(model):
+        ready.set()
+        done.wait(100)
+        return 1.0
+
+    tiny.run(folder, updates=2, every=1, validate=waiting)
+
+
+def test_a_second_run_in_the_same_folder_is_refused_and_the_first_one_goes_on(tmp_path):
+    ready, done = tiny.processes.Event(), tiny.processes.Event()
+    first = tiny.start(held, tmp_path, ready, done)
+    assert ready.wait(200)
+    before = names(tmp_path)
+    with pytest.raises(ValueError, match=r"^Another run is writing to .*, or train in another folder\.$"):
+        tiny.run(tmp_path)
+    assert names(tmp_path) == before
+    done.set()
+    first.join(200)
+    assert first.exitcode == 0 and tiny.log(tmp_path)[-1]["ended"] == "updates"
+    tiny.run(tmp_path, updates=2, every=1)  # the lock has ended with its run
+
+
+def test_a_run_that_was_killed_leaves_no_lock_behind(tmp_path):
+    """One kill -9; the test with twenty is for a longer sitting."""
+    alone, _ = tiny.run(tmp_path / "alone", updates=7, every=1)
+    ready, done = tiny.processes.Event(), tiny.processes.Event()
+    process = tiny.start(held_at_first, tmp_path / "killed", ready, done)
+    assert ready.wait(200)
+    process.kill()
+    process.join()
+    assert (tmp_path / "killed" / MARK).exists()
+    resumed, _ = tiny.run(tmp_path / "killed", updates=7, every=1)
+    assert same(resumed.state_dict(), alone.state_dict())
+
+
+def held_at_first(folder, ready, done):
+    """Train in this folder and wait in the third validation."""
+    left = itertools.count(1)
+
+    def waiting(model):
+        if next(left) == 3:
+            ready.set()
+            done.wait(100)
+        return 1.0
+
+    tiny.run(folder, updates=7, every=1, validate=waiting)
+
+
 # --- Validation, patience, average --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("better", [min, max])
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_validation_that_is_no_finite_number_is_never_the_best(tmp_path, better, bad):
+    options = {"updates": 6, "every": 2, "keep": 2, "better": better}
+    model, result = tiny.run(tmp_path / "a", validate=scripted([bad, 5.0, bad, bad]), **options)
+    assert (result.used, result.value) == ("best", 5.0)
+    assert same(model.state_dict(), load(tmp_path / "a" / "best.pt")["model"])
+    assert load(tmp_path / "a" / "best.pt")["step"] == 4
+    _, result = tiny.run(tmp_path / "b", validate=scripted([bad, bad, bad, 5.0]), **options)
+    assert (result.used, result.value) == ("average", 5.0) and not (tmp_path / "b" / "best.pt").exists()
+    _, result = tiny.run(tmp_path / "c", validate=scripted([bad] * 4), **options)
+    assert result.used == "last"
+    _, result = tiny.run(tmp_path / "d", validate=scripted([bad] * 99), **options | {"patience": 2})
+    assert (result.ended, result.steps) == ("patience", 4)
 
 
 def scripted(values):
@@ -463,7 +659,7 @@ def test_looking_does_not_change_the_run(tmp_path):
     assert tiny.losses(tmp_path / "blind") == tiny.losses(tmp_path / "seeing")
 
 
-def test_it_leaves_the_worlds_chance_alone_and_has_a_seed_of_its_own(tmp_path):
+def test_it_leaves_the_rng_states_alone_and_has_a_seed_of_its_own(tmp_path):
     random.seed(5), torch.manual_seed(5)
     expected = random.random(), torch.rand(3)
     random.seed(5), torch.manual_seed(5)
@@ -479,13 +675,14 @@ def test_it_leaves_the_worlds_chance_alone_and_has_a_seed_of_its_own(tmp_path):
 # --- Time, devices, words -----------------------------------------------------------------------------------
 
 
-def test_minutes_end_a_run_and_drive_the_rate(tmp_path, monkeypatch):
+def test_minutes_end_a_run_and_drive_the_learning_rate(tmp_path, monkeypatch):
     clock = itertools.count()  # every look at it takes a second
-    monkeypatch.setattr(engine.loop, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    for module in (engine.loop, engine.run):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     _, result = tiny.run(tmp_path, updates=None, minutes=1, warmup=0.1, log_every=100, every=100)
     assert result.ended == "minutes" and 60 <= result.seconds <= 62
     tiny.run(tmp_path / "both", updates=7, minutes=1, warmup=0.0)
-    rates = [line["rate"] for line in tiny.log(tmp_path / "both") if "rate" in line]
+    rates = [line["lr"] for line in tiny.log(tmp_path / "both") if "lr" in line]
     assert len(rates) == 7 and rates == sorted(rates, reverse=True)
     assert tiny.log(tmp_path / "both")[-1]["ended"] == "updates"
 
@@ -522,9 +719,9 @@ def test_the_progress_line_shows_loss_speed_and_time_left(capsys, monkeypatch):
 
 def test_bf16_is_taken_where_it_is_faster(monkeypatch):
     cpu = torch.device("cpu")
-    for half, expected in ((1.0, "bf16"), (3.0, "fp32")):
+    for bf16, expected in ((1.0, "bf16"), (3.0, "fp32")):
         monkeypatch.setattr(
-            engine.devices, "seconds", lambda device, enabled, half=half: half if enabled else 2.0
+            engine.precision, "seconds", lambda device, enabled, bf16=bf16: bf16 if enabled else 2.0
         )
         assert choose_precision(cpu, "auto") == expected
         assert choose_precision(cpu, "bf16") == "bf16" and choose_precision(cpu, "fp32") == "fp32"
@@ -532,7 +729,7 @@ def test_bf16_is_taken_where_it_is_faster(monkeypatch):
     def none(device, enabled):
         raise RuntimeError("no bfloat16")
 
-    monkeypatch.setattr(engine.devices, "seconds", none)
+    monkeypatch.setattr(engine.precision, "seconds", none)
     assert choose_precision(cpu, "auto") == "fp32"
     with pytest.raises(ValueError, match="has no bfloat16"):
         choose_precision(cpu, "bf16")
@@ -550,26 +747,46 @@ def test_in_bf16_products_are_made_in_bf16_and_weights_stay_float32(tmp_path, mo
     assert seen == {torch.bfloat16} and model.table.weight.dtype == torch.float32
 
 
-def test_compiled_is_compiled_for_all_lengths(tmp_path, monkeypatch):
-    calls = []
-    monkeypatch.setattr(torch, "compile", lambda module, **options: calls.append(options) or module)
-    tiny.run(tmp_path / "a", updates=2)
-    tiny.run(tmp_path / "b", updates=2, compiled=True)
-    assert calls == [{"dynamic": True}]
+def test_bf16_rounds_the_weights_for_the_step_and_the_gradients_come_back_in_float32():
+    module = nn.Linear(3, 2, bias=False)
+    with torch.no_grad():
+        module.weight.fill_(1 + 2**-10)  # too fine for bfloat16
+    y = InBFloat16(module)(torch.ones(1, 3, dtype=torch.bfloat16))
+    assert y.dtype == torch.bfloat16 and y.tolist() == [[3.0, 3.0]]
+    y.sum().backward()
+    assert module.weight.grad.dtype == torch.float32 and module.weight[0, 0].item() == 1 + 2**-10
+
+
+def test_what_is_not_sharded_is_whole_and_stays_so():
+    tensor = torch.rand(3, 2)
+    assert whole(tensor) is tensor and shard(tensor, torch.rand(3, 2)) is tensor
+
+
+def test_a_batch_goes_to_the_device_and_a_processor_needs_no_waiting():
+    batch = tiny.batches().batch([0, 1])
+    moved = engine.batch_to(batch, torch.device("meta"))
+    assert (
+        moved.source.device.type == moved.target.device.type == "meta" and batch.source.device.type == "cpu"
+    )
+    assert synchronize(torch.device("cpu")) is None
 
 
 @pytest.mark.parametrize(
     "options, words",
     [
-        ({"updates": None}, "where the training ends"),
-        ({"updates": 0}, "updates is a whole number from 1 on; it is 0"),
-        ({"minutes": 0}, "more than 0 minutes"),
-        ({"parts": 0}, "parts is a whole"),
-        ({"every": 2.5}, "every is a whole number from 1 on; it is 2.5"),
-        ({"patience": -1}, "patience is a whole"),
+        ({"updates": None}, "needs updates or minutes"),
+        ({"updates": 0}, "updates must be a whole number from 1 on; got 0"),
+        ({"minutes": -3}, "minutes must be positive; got -3"),
+        ({"lr": 0}, "lr must be positive; got 0"),
+        ({"clip": 0.0}, "clip must be positive; got 0"),
+        ({"micro_batches": 0}, "micro_batches must be a whole"),
+        ({"every": 2.5}, "every must be a whole number from 1 on; got 2.5"),
+        ({"patience": -1}, "patience must be a whole"),
+        ({"keep": -1}, "keep must not be negative; got -1"),
+        ({"better": abs}, "better must be min or max"),
         ({"warmup": 0.7, "cooldown": 0.4}, r"warmup=0\.7, cooldown=0\.4"),
-        ({"optimiser": "sgd"}, "and not 'sgd'"),
-        ({"precision": "fp8"}, "and not 'fp8'"),
+        ({"optimizer": "sgd"}, "optimizer must be .* got 'sgd'"),
+        ({"precision": "fp8"}, "precision must be .* got 'fp8'"),
     ],
 )
 def test_refusals(tmp_path, options, words):
@@ -581,9 +798,9 @@ def test_a_device_that_is_not_there_is_refused_and_the_best_one_is_chosen(monkey
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     assert choose_device().type == "cpu"
-    with pytest.raises(ValueError, match="no cuda here; there is cpu"):
+    with pytest.raises(ValueError, match="no device cuda here; available: cpu"):
         choose_device("cuda")
-    with pytest.raises(ValueError, match="no abacus here; there is cpu"):
+    with pytest.raises(ValueError, match="no device abacus here; available: cpu"):
         choose_device("abacus")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)

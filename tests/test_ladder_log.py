@@ -99,7 +99,7 @@ def test_the_losses_are_of_the_stored_model():
     losses = json.loads((FOLDER / "losses.json").read_text(encoding="utf-8"))
     lines = (FOLDER / "model" / "log.jsonl").read_text(encoding="utf-8").splitlines()
     last = [line for line in map(json.loads, lines) if line.get("weights") == "last"][-1]
-    assert losses["held out"] == pytest.approx(last["validation"]["valid_loss"], abs=0.02)
+    assert losses["held out"] == pytest.approx(last["validation"]["val_loss"], abs=0.02)
     assert 0 < losses["training"] < losses["held out"]
 
 

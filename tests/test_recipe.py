@@ -52,17 +52,18 @@ def read(folder, **changes):
 
 
 def test_a_recipe_by_hand(folder):
-    found = recipe.read(folder / "mine.toml", ["model.d_model = 24", "training.optimiser=adamw"])
+    found = recipe.read(folder / "mine.toml", ["model.d_model = 24", "training.optimizer=adamw"])
     assert found["data"]["train"] == [(folder / name).as_posix() for name in ("train.de", "train.en")]
-    assert found["data"]["valid"] is None and found["data"]["vocabulary"] == 6000
-    assert found["model"] == {"n_layers": 6, "d_model": 24, "d_ff": 2048, "n_heads": 8, "dropout": 0.1}
+    assert found["data"]["val"] is None and found["data"]["vocabulary"] == 6000
+    sizes = {"n_layers": 6, "d_model": 24, "d_ff": 2048, "n_heads": 8}
+    assert found["model"] == sizes | {"dropout": 0.1, "norm": "pre"}
     assert found["training"]["updates"] == 7 and found["training"]["minutes"] is None
-    assert found["training"]["optimiser"] == "adamw" and found["training"]["smoothing"] == 0.1
+    assert found["training"]["optimizer"] == "adamw" and found["training"]["smoothing"] == 0.1
 
 
 def test_what_is_written_reads_the_same(folder):
-    first = read(folder, training__minutes=0.5, training__compiled=True, data__valid="multi30k")
-    (folder / "again.toml").write_text(recipe.write(first), encoding="utf-8")
+    first = read(folder, training__minutes=0.5, training__sharded=True, data__val="multi30k")
+    (folder / "again.toml").write_text(recipe.to_toml(first), encoding="utf-8")
     assert recipe.read(folder / "again.toml") == first
     assert not recipe.differences(first, recipe.read(folder / "again.toml"))
 
@@ -82,7 +83,11 @@ def test_the_keys_are_the_parameters_of_what_they_are_for():
 WRONG = {  # a change -> what the sentence must say
     "training.updats=3": ["no key in [training] named updats", "nearest known one is updates"],
     "modle.d_model=3": ["no section named modle", "nearest known one is model"],
-    "model.rate=0.1": ["no key in [model] named rate", "It belongs to [training]"],
+    "model.lr=0.1": ["no key in [model] named lr", "It belongs to [training]"],
+    "training.rate=0.1": ["no key in [training] named rate", "It is called lr now"],
+    "training.optimiser=adamw": ["no key in [training] named optimiser", "It is called optimizer now"],
+    "data.valid=multi30k": ["no key in [data] named valid", "It is called val now"],
+    "model.norm=between": ['norm = "between"', '"pre" or "post"'],
     "data=3": ["section.key=value", "'data=3'"],
     "model.d_model": ["section.key=value", "'model.d_model'"],
     "model.d_model=23": ["d_model=23 is not divisible by n_heads=11"],
@@ -93,12 +98,12 @@ WRONG = {  # a change -> what the sentence must say
     "model.n_layers=2.0": ["n_layers = 2.0", "a whole number, 1 or more"],
     "model.n_layers=true": ["n_layers = true", "a whole number, 1 or more"],
     "model.n_layers=0": ["n_layers = 0", "a whole number, 1 or more"],
-    "training.rate=0": ["rate = 0", "a number above 0"],
-    "training.rate=inf": ["rate = Infinity", "a number above 0"],
+    "training.lr=0": ["lr = 0", "a number above 0"],
+    "training.lr=inf": ["lr = Infinity", "a number above 0"],
     "training.minutes=-3": ["minutes = -3", "a number above 0"],
-    "training.optimiser=sgd": ['optimiser = "sgd"', '"muon" or "adamw"'],
-    "training.compiled=1": ["compiled = 1", "true or false"],
-    "training.patience=3": ["patience needs [data] valid"],
+    "training.optimizer=sgd": ['optimizer = "sgd"', '"muon" or "adamw"'],
+    "training.sharded=1": ["sharded = 1", "true or false"],
+    "training.patience=3": ["patience needs [data] val,"],
     "data.vocabulary=260": ["vocabulary = 260", "261 or more"],
     "data.train=[1, 2]": ["train = [1, 2]", "two files of parallel lines"],
     'data.train=["a", "b", "c"]': ["two files of parallel lines"],
@@ -139,9 +144,9 @@ def test_a_file_that_is_no_recipe_is_refused_in_a_sentence(folder, text, words):
 def test_files_in_a_recipe_lie_beside_it_and_those_in_a_change_where_one_is(folder, monkeypatch):
     (folder / "here").mkdir()
     monkeypatch.chdir(folder / "here")
-    found = recipe.read("../mine.toml", ['data.valid=["a.de", "a.en"]'])
+    found = recipe.read("../mine.toml", ['data.val=["a.de", "a.en"]'])
     assert found["data"]["train"][0] == (folder / "train.de").as_posix()
-    assert found["data"]["valid"][0] == (folder / "here" / "a.de").as_posix()
+    assert found["data"]["val"][0] == (folder / "here" / "a.de").as_posix()
 
 
 # --- The course's own ---------------------------------------------------------------------------------------
@@ -161,10 +166,10 @@ def test_a_recipe_that_is_nowhere_is_refused_with_those_that_are_there():
 def test_the_papers_recipe_has_the_papers_numbers():
     found = recipe.read("wmt14-base.toml")
     defaults = inspect.signature(make_model).parameters
-    assert all(value == defaults[key].default for key, value in found["model"].items())
+    assert found["model"] == {key: defaults[key].default for key in found["model"]} | {"norm": "post"}
     training = found["training"]
     assert (training["updates"], training["tokens"], training["keep"]) == (100_000, 25_000, 5)
-    assert training["rate"] == pytest.approx(noam(4000, 512, 4000), rel=1e-4)
+    assert training["lr"] == pytest.approx(noam(4000, 512, 4000), rel=1e-4)
     assert training["warmup"] * training["updates"] == 4000
 
 
@@ -196,7 +201,7 @@ def test_files_that_are_not_parallel_are_refused(tmp_path):
 def test_each_split_is_its_own(monkeypatch):
     monkeypatch.setattr("heed.recipe.corpus.multi30k", lambda split: [(split, split.upper(), "de")])
     found = recipe.read("multi30k-10min.toml")
-    asked = [recipe.sentences(found, split) for split in ("train", "valid", "test")]
+    asked = [recipe.sentences(found, split) for split in ("train", "val", "test")]
     assert asked == [[("train", "TRAIN")], [("val", "VAL")], [("test", "TEST")]]
 
 
@@ -261,7 +266,7 @@ def test_a_folder_belongs_to_one_training(folder):
     claim(folder / "run", first, subwords)
     assert recipe.read(folder / "run" / "recipe.toml") == first
     for changes, words in (
-        ({"training__rate": 0.5}, r"\[training\] rate was 0\.002 and is 0\.5"),
+        ({"training__lr": 0.5}, r"\[training\] lr was 0\.002 and is 0\.5"),
         ({"data__longest": 17}, r"\[data\] longest was 256 and is 17"),
     ):
         with pytest.raises(ValueError, match=f"run holds another training: {words}"):
@@ -270,6 +275,40 @@ def test_a_folder_belongs_to_one_training(folder):
         claim(folder / "run", {**first, "made": {**first["made"], "data": "abd"}}, subwords)
     with pytest.raises(ValueError, match="something else"):
         claim(folder, first, subwords)
+
+
+def test_a_key_of_a_later_version_makes_no_other_training_as_long_as_it_has_its_default(folder, monkeypatch):
+    first, subwords = made(folder)
+    claim(folder / "run", first, subwords)
+    before = identity(first)
+    for section in ("training", "data"):
+        monkeypatch.setitem(SECTIONS[section], "of_later", SECTIONS["model"]["n_heads"]._replace(default=8))
+    later, _ = made(folder)
+    assert later["training"]["of_later"] == 8 and identity(later) == before
+    claim(folder / "run", later, subwords)
+    changed, _ = made(folder, training__of_later=9)
+    assert identity(changed) != before
+    with pytest.raises(ValueError, match=r"\[training\] of_later was 8 and is 9"):
+        claim(folder / "run", changed, subwords)
+
+
+def test_a_claim_that_was_killed_is_made_again_and_no_stray_snapshot_is_averaged(folder):
+    first, subwords = made(folder)
+    claim(folder / "run", first, subwords)
+    (folder / "run" / "recipe.toml").rename(folder / "run" / "recipe.toml.7-ab.part")
+    claim(folder / "run", first, subwords)
+    assert recipe.read(folder / "run" / "recipe.toml") == first
+    checkpoint.save_weights(folder / "run" / "model.safetensors", recipe.build(first, len(subwords)))
+    (folder / "run" / "snapshots").mkdir()
+    (folder / "run" / "snapshots" / "good.pt").write_bytes(b"no checkpoint")
+    with pytest.raises(ValueError, match="nothing to average"):
+        recipe.average(folder / "run", folder / "mean")
+
+
+def test_the_norm_stands_where_the_recipe_says(folder):
+    pre, post = (recipe.build(read(folder, model__norm=norm), 281) for norm in ("pre", "post"))
+    kinds = [type(model.encoder.layers[0].sublayer[0]).__name__ for model in (pre, post)]
+    assert kinds == ["SublayerConnection", "PostNormConnection"]
 
 
 def test_where_the_files_lie_makes_no_other_training_and_what_they_hold_does(folder):
@@ -305,7 +344,7 @@ def test_the_validation_loss_is_the_mean_over_real_tokens_without_smoothing(fold
             scores = model(torch.tensor([list(source)]), torch.tensor([list(target[:-1])]))
             log_p = model.generator(scores)[0].gather(1, torch.tensor(list(target[1:]))[:, None])
             total, n = total - log_p.sum().item(), n + len(log_p)
-        assert validate(model)["valid_loss"] == pytest.approx(total / n, rel=1e-5)
+        assert validate(model)["val_loss"] == pytest.approx(total / n, rel=1e-5)
     assert better is min and validation("loss", None, subwords, 11) == (None, min)
 
 
@@ -376,22 +415,22 @@ def test_an_average_is_the_mean_of_the_states_and_a_model_of_its_own(trained, tm
     (trained / "snapshots").mkdir()
     for k in (1, 5):
         scaled = {name: k * tensor for name, tensor in state.items()}
-        checkpoint.save(trained / "snapshots" / f"{k}.pt", {"model": scaled}, identity(translator.recipe))
+        checkpoint.save(trained / "snapshots" / f"{k:09}.pt", {"model": scaled}, identity(translator.recipe))
     files = recipe.average(trained, tmp_path / "mean")
-    assert [file.name for file in files] == ["1.pt", "5.pt"]
+    assert [file.name for file in files] == ["000000001.pt", "000000005.pt"]
     mean = recipe.load(tmp_path / "mean")
     assert mean.recipe == translator.recipe
     for name, tensor in mean.model.state_dict().items():
         torch.testing.assert_close(tensor, 3 * state[name])
-    recipe.average(trained, tmp_path / "one", [trained / "snapshots" / "5.pt"])
+    recipe.average(trained, tmp_path / "one", [trained / "snapshots" / "000000005.pt"])
     torch.testing.assert_close(
         recipe.load(tmp_path / "one").model.generator.proj.bias, 5 * state["generator.proj.bias"]
     )
     with pytest.raises(ValueError, match="mean is there already"):
         recipe.average(trained, tmp_path / "mean")
     other = {**translator.recipe, "training": {**translator.recipe["training"], "seed": 5}}
-    checkpoint.save(trained / "snapshots" / "7.pt", {"model": state}, identity(other))
-    with pytest.raises(ValueError, match=r"7\.pt belongs to another recipe"):
+    checkpoint.save(trained / "snapshots" / "000000007.pt", {"model": state}, identity(other))
+    with pytest.raises(ValueError, match=r"000000007\.pt belongs to another recipe"):
         recipe.average(trained, tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
@@ -422,4 +461,4 @@ def test_the_explorer_shows_the_weights_of_the_run_that_wrote(trained):
 def test_the_files_of_a_folder_are_plain_text_but_for_the_weights(trained):
     found = tomllib.loads((trained / "recipe.toml").read_text(encoding="utf-8"))
     assert found["model"]["d_ff"] == 13 and len(found["made"]["vocabulary"]) == 64
-    assert math.isclose(found["training"]["rate"], 2e-3)
+    assert math.isclose(found["training"]["lr"], 2e-3)

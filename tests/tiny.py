@@ -17,8 +17,13 @@ from torch import nn
 from torch.nn import functional as F
 
 from heed.data.tokens import TokenBatches
+from heed.decode import greedy
 from heed.engine import fit
+from heed.evaluate import bleu
+from heed.loss import translation_loss
+from heed.speed import quick
 from heed.text import BOS, EOS, PAD
+from heed.transformer import make_model, tie
 
 VOCAB, D_MODEL = 13, 5
 
@@ -62,6 +67,12 @@ class Plain(Tiny):
         return self.generator(x)
 
 
+def transformer(dropout=0.0):
+    """A Transformer as recipes build it: quick modules, one embedding matrix for all."""
+    torch.manual_seed(0)
+    return quick(tie(make_model(VOCAB, VOCAB, n_layers=1, d_model=14, d_ff=22, n_heads=2, dropout=dropout)))
+
+
 def loss(model, batch):
     """The sum of the cross-entropy over real target tokens."""
     scores = model(batch.target_in)
@@ -94,19 +105,38 @@ def mean_loss(model, made=None):
     return {"loss": float(loss(model, batch)) / batch.n_tokens, "sentences": len(indices)}
 
 
+def mean_translation_loss(model):
+    """A validation of the Transformer: as `mean_loss`."""
+    (indices,) = HELD_OUT.epoch(0)
+    batch = HELD_OUT.batch(indices)
+    return {"loss": float(translation_loss(model, batch, 0.0)) / batch.n_tokens}
+
+
+def bleu_of_greedy(model):
+    """A validation of the Transformer by what it writes."""
+    batch = HELD_OUT.batch(range(17))
+    written = [" ".join(map(str, ids)) for ids in greedy(model, batch.source)]
+    references = [" ".join(map(str, target[1:-1])) for _, target in HELD_OUT.pairs]
+    return bleu(written, references).value
+
+
+HELD_OUT = TokenBatches(pairs(17, seed=1), 1000)
+MODELS = {"Tiny": Tiny, "Plain": Plain, "Transformer": transformer}
+
+
 def run(folder, kind="Tiny", n_tokens=47, n=61, ready=None, **options):
     """Train the tiny model in this folder. Returns it, and the result.
 
     ready: an event of another process, set when the first loss is asked for
     """
     torch.set_num_threads(1)
-    model = {"Tiny": Tiny, "Plain": Plain}[kind]()
-    options = {"updates": 23, "rate": 0.02, "every": 5, "log_every": 1, "precision": "fp32", **options}
+    model = MODELS[kind]()
+    options = {"updates": 23, "lr": 0.02, "every": 5, "log_every": 1, "precision": "fp32", **options}
 
     def first_saying_so(model, batch):
         if ready:
             ready.set()
-        return loss(model, batch)
+        return translation_loss(model, batch) if kind == "Transformer" else loss(model, batch)
 
     return model, fit(model, batches(n_tokens, n), first_saying_so, folder, device="cpu", **options)
 
@@ -182,5 +212,5 @@ def team(count, target, *arguments, **options):
 
 if __name__ == "__main__":  # under torchrun
     folder = Path(sys.argv[1])
-    (folder / f"pid {os.environ['RANK']}").write_text(str(os.getpid()), encoding="utf-8")
+    (folder.parent / f"{folder.name} pid {os.environ['RANK']}").write_text(str(os.getpid()), encoding="utf-8")
     run(folder, **json.loads(sys.argv[2]))

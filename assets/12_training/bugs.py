@@ -5,10 +5,10 @@
 
 tests/mutants.toml lists bugs: one change each, in one file of the library. For each bug in a file that a
 training goes through, a small Transformer learns to reverse letters with a library that has this bug. All
-else is as it should be. The run does what a long one does: batches by tokens, steps in two parts, smoothing,
-warm-up, clipping, checkpoints, validation, the average of the last weights. Once it is cut off, and goes on
-from its checkpoint. In the end the model writes, greedily and by beam. (Linux or macOS; on a quiet core some
-minutes for every ten bugs.)
+else is as it should be. The run does what a long one does: batches by tokens, steps in two micro-batches,
+smoothing, warm-up, clipping, checkpoints, validation, the average of the last weights. Once it is cut off,
+and goes on from its checkpoint. In the end the model writes, greedily and by beam. (Linux or macOS; on a
+quiet core some minutes for every ten bugs.)
 
 - `healthy`: the library as it is, one run a seed
 - `bugs`: what the table says (`file`, `why`, `old`, `new`, `test`), and the run with seed 0
@@ -57,10 +57,10 @@ SETTINGS = {
     "model": {"n_layers": 2, "d_model": 32, "d_ff": 64, "n_heads": 4, "dropout": 0.1},
     "tokens": 2000,
     "updates": 300,
-    "rate": 3e-2,
+    "lr": 3e-2,
     "warmup": 0.2,
     "smoothing": 0.1,
-    "parts": 2,
+    "micro_batches": 2,
     "every": 25,
     "keep": 3,
     "cut_off_after": 130,
@@ -164,11 +164,11 @@ def measure(seed, folder):
 
     learned, held_out = sequences()
     held, calls = pad_batch(held_out), count()
-    options = {name: SETTINGS[name] for name in ("updates", "rate", "warmup", "parts", "every", "keep")}
+    options = {name: SETTINGS[name] for name in ("updates", "lr", "warmup", "micro_batches", "every", "keep")}
     options |= {"precision": SETTINGS["precision"], "device": "cpu", "log_every": 5, "seed": seed}
 
     def loss(model, batch):
-        if next(calls) == SETTINGS["cut_off_after"] * SETTINGS["parts"]:
+        if next(calls) == SETTINGS["cut_off_after"] * SETTINGS["micro_batches"]:
             raise CutOff
         return translation_loss(model, batch, SETTINGS["smoothing"])
 

@@ -47,7 +47,7 @@ def recurrent_loss(model, batch, smoothing):
     )  # fmt: skip
 
 
-def train(name, translator, folder, pairs, valid):
+def train(name, translator, folder, pairs, val):
     """Train one of the recurrent models as the Transformer's recipe was, unless that has been done."""
     training = translator.recipe["training"]
     kind, sizes = RECURRENT[name]
@@ -57,8 +57,8 @@ def train(name, translator, folder, pairs, valid):
     done = folder / "done.json"
     if not done.is_file():
         batches = TokenBatches(pairs, training["tokens"], training["seed"])
-        held_out = TokenBatches(valid, training["tokens"])
-        n_tokens = sum(len(target) - 1 for _, target in valid)
+        held_out = TokenBatches(val, training["tokens"])
+        n_tokens = sum(len(target) - 1 for _, target in val)
 
         def validate(model):
             plan = held_out.epoch(0)
@@ -66,7 +66,7 @@ def train(name, translator, folder, pairs, valid):
 
         result = fit(
             model, batches, lambda model, batch: recurrent_loss(model, batch, training["smoothing"]), folder,
-            minutes=training["minutes"], optimiser="adamw", rate=RATE, clip=training["clip"],
+            minutes=training["minutes"], optimizer="adamw", lr=RATE, clip=training["clip"],
             warmup=training["warmup"], cooldown=training["cooldown"], precision=training["precision"],
             seed=training["seed"], every=training["every"], validate=validate, keep=training["keep"],
             fingerprint=f"{name} {sizes} {translator.subwords.fingerprint}",
@@ -89,7 +89,7 @@ class Ladder:
         _, self.subwords, self.recipe = self.translator
         self.seed = self.recipe["training"]["seed"]
         self.pairs = self.encoded("train", self.recipe["data"]["longest"])
-        self.valid = self.encoded("valid", math.inf)
+        self.val = self.encoded("val", math.inf)
         self.sources, self.references = zip(*recipe.sentences(self.recipe, "test"), strict=True)
         self.lengths = [len(source.split()) for source in self.sources]
         self.rungs, self.written = [], {}
@@ -105,7 +105,7 @@ class Ladder:
         for name in RECURRENT:
             plain = name.replace("–", "-").replace(" ", "-")
             where = self.folder.parent / f"ladder-{plain}-{self.seed}"
-            model = train(name, self.translator, where, self.pairs, self.valid)
+            model = train(name, self.translator, where, self.pairs, self.val)
             self.rung(name, model, where, "best.pt", write, "greedy")
         model, where = self.translator.model, self.folder
         self.rung("Transformer", model, where, "best.pt", greedy, "greedy")

@@ -34,7 +34,7 @@ def main():
     translator = recipe.load(HERE / "model")
     model, subwords, settings = translator
     log = {"measure": "cross-entropy of a target token, dropout off, no label smoothing", "captions": N}
-    for name, split in (("training", "train"), ("held out", "valid")):
+    for name, split in (("training", "train"), ("held out", "val")):
         pairs = recipe.sentences(settings, split)
         pairs = [pairs[i * len(pairs) // N] for i in range(N)]
         log[name] = round(plain_loss(model.eval(), recipe.encoded(pairs, subwords)), 3)

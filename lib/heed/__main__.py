@@ -19,7 +19,7 @@ DEVICES = ("cpu", "cuda", "mps")
 
 
 def train(words):
-    """Train a translator as a recipe says. The same command again goes on where it was stopped."""
+    """Train a translator as a recipe says. The same command again resumes it."""
     from heed import recipe
 
     folder = words.to or Path("runs", Path(words.recipe).stem)
@@ -34,7 +34,7 @@ def translate(words):
     translator = recipe.load(words.model, words.device)
     if sys.stdin.isatty():
         print("Write a sentence and press Enter. Ctrl-D ends (Windows: Ctrl-Z, Enter).", file=sys.stderr)
-    for lines in arriving(sys.stdin.buffer):
+    for lines in arriving(sys.stdin.buffer, warn_of):
         for translation in translator.translate([line.strip() for line in lines], search(words)):
             print(" ".join(translation.split()))  # a line feed inside would tear the lines apart
         sys.stdout.flush()
@@ -87,20 +87,40 @@ def search(words):
     return greedy if words.beam is None else partial(beam, width=words.beam)
 
 
-def arriving(stream):
+def warn_of(number, error):
+    """Say on stderr which line is not UTF-8; it is translated all the same."""
+    print(
+        f"heed: line {number} is not UTF-8: {error.reason} at byte {error.start}; replaced.", file=sys.stderr
+    )
+
+
+def arriving(stream, warn):
     """The lines of a stream of bytes, in lists, as they come: those of a file at once, typed ones one by one.
 
-    Bytes that are not UTF-8 become a replacement character; a byte order mark at the beginning is left out.
+    Bytes that are not UTF-8 become a replacement character, and warn(line number, error) is called; a byte
+    order mark before the first line is left out.
     """
-    decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
-    rest = ""
+    rest, n = b"", 0
+
+    def text(line):
+        nonlocal n
+        n += 1
+        try:
+            return line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            warn(n, error)
+            return line.decode("utf-8", "replace")
+
     while data := stream.read1(1 << 20):
-        *lines, rest = (rest + decoder.decode(data)).split("\n")
+        *lines, rest = (rest + data).split(b"\n")
+        if lines and n == 0:
+            lines[0] = lines[0].removeprefix(codecs.BOM_UTF8)
         if lines:
-            yield lines
-    rest += decoder.decode(b"", final=True)
+            yield [text(line) for line in lines]
+    if n == 0:
+        rest = rest.removeprefix(codecs.BOM_UTF8)
     if rest:
-        yield [rest]
+        yield [text(rest)]
 
 
 def parser():

@@ -7,6 +7,8 @@ plug finds the old file or the new one, and never a half of either.
 import io
 import os
 import random
+import secrets
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -20,20 +22,22 @@ class CheckpointError(ValueError):
     """A checkpoint that could not be written, or must not be used."""
 
 
-def write(path, data):
+def write_file(path, data):
     """Put these bytes in the place of a file, at once and whole.
+
+    They are first written beside it, under a name of their own that ends in .part.
 
     Raises CheckpointError if the disk is full, or will not take them; the old file is then as it was.
     """
     path = Path(path)
-    beside = path.with_name(path.name + ".part")
+    beside = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
         with beside.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)
-        remember_names(path.parent)
+        sync_folder(path.parent)
     except OSError as error:
         beside.unlink(missing_ok=True)
         kept = "The file that was there is whole, and stays" if path.exists() else "There was none before"
@@ -42,7 +46,7 @@ def write(path, data):
         ) from error
 
 
-def remember_names(folder):
+def sync_folder(folder):
     """Bring a folder's list of names to the disk, where the system can (Windows does so by itself)."""
     if os.name == "posix":
         names = os.open(folder, os.O_RDONLY)
@@ -61,7 +65,7 @@ def save(path, state, fingerprint=""):
     """
     data = io.BytesIO()
     torch.save({"fingerprint": fingerprint, "state": state}, data)
-    write(path, data.getbuffer())
+    write_file(path, data.getbuffer())
 
 
 def load(path, fingerprint=None):
@@ -82,7 +86,7 @@ def load(path, fingerprint=None):
         raise  # the file may be whole: not to be read is no reason to remove it
     except Exception as error:  # a cut file can fail in any way
         raise CheckpointError(
-            f"{path} is cut, or no checkpoint ({path.stat().st_size:,} bytes). Remove it to begin anew."
+            f"{path} is cut, or no checkpoint ({path.stat().st_size:,} bytes). Remove it to start again."
         ) from error
     if fingerprint is not None and found != fingerprint:
         raise CheckpointError(
@@ -131,7 +135,7 @@ def save_weights(path, model, state=None):
     for name in dict.fromkeys(first_names(model).values()):
         tensor = state[name].detach().cpu().contiguous()
         tensors[name] = tensor.float() if tensor.is_floating_point() else tensor
-    write(path, as_bytes(tensors))
+    write_file(path, as_bytes(tensors))
 
 
 def first_names(model):
@@ -167,8 +171,8 @@ def load_weights(path, model):
     return model
 
 
-def random_state():
-    """Where every source of chance in this process stands: Python's, numpy's, torch's, the device's."""
+def rng_state():
+    """The state of every random number generator here: Python's, numpy's, torch's, the device's."""
     algorithm, keys, *rest = np.random.get_state()  # noqa: NPY002
     state = {
         "python": random.getstate(),
@@ -182,8 +186,8 @@ def random_state():
     return state
 
 
-def restore_random_state(state):
-    """Put every source of chance back to where it stood when `random_state` looked."""
+def set_rng_state(state):
+    """Put every random number generator into the state that `rng_state` has returned."""
     random.setstate(state["python"])
     algorithm, keys, *rest = state["numpy"]
     np.random.set_state((algorithm, np.array(keys, dtype=np.uint32), *rest))  # noqa: NPY002
@@ -192,3 +196,13 @@ def restore_random_state(state):
         torch.cuda.set_rng_state(state["cuda"])
     if "mps" in state and torch.backends.mps.is_available():
         torch.mps.set_rng_state(state["mps"])
+
+
+@contextmanager
+def rng_preserved():
+    """Whatever is drawn while it is open, the random number generators go on as if nothing had been."""
+    state = rng_state()
+    try:
+        yield
+    finally:
+        set_rng_state(state)

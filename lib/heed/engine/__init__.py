@@ -1,22 +1,39 @@
-"""The loop for long trainings, in one process or in many. It knows neither the model nor the task.
+"""The engine for long trainings, in one process or in many. It knows neither the model nor the task.
 
-It is given the loss as a function and the data as batches, and sees to the rest: the optimiser and its
-schedule, the device and its precision, checkpoints and exact resume, the log, the average, the processes.
+Read `loop.py` first: `fit` is the whole training in one visible loop, and can be understood without the other
+files. Each of those owns one concern:
+
+    world        the processes of the training, and what they agree on
+    parallel     one process, DistributedDataParallel (DDP) or fully sharded (FSDP)
+    optimizers   AdamW, and Muon for the hidden matrices
+    precision    what "bf16" means
+    devices      where to compute
+    run          what is kept: state, checkpoints, snapshots, validation, and the weights to be used
+    arguments    what `fit` refuses, in a new run and in a resumed one
+    folder       the folder of a run: its owner's mark and its lock
+    log          log.jsonl, and the progress line
+    signals      Ctrl-C and SIGTERM
 """
 
-from heed.engine.devices import choose_device, choose_precision
+from heed.engine.devices import batch_to, choose_device
+from heed.engine.folder import mark, owned, snapshots
 from heed.engine.loop import Result, fit
-from heed.engine.optimisers import hidden_matrices, optimisers
-from heed.engine.processes import ProcessLost
+from heed.engine.optimizers import hidden_matrices, make_optimizers
+from heed.engine.precision import choose_precision
 from heed.engine.signals import Interrupted
+from heed.engine.world import ProcessLost
 
 __all__ = [
     "Interrupted",
     "ProcessLost",
     "Result",
+    "batch_to",
     "choose_device",
     "choose_precision",
     "fit",
     "hidden_matrices",
-    "optimisers",
+    "make_optimizers",
+    "mark",
+    "owned",
+    "snapshots",
 ]

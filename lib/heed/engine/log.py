@@ -3,7 +3,7 @@
 import json
 import os
 
-from heed.checkpoint import CheckpointError, write
+from heed.checkpoint import CheckpointError, write_file
 from heed.train import Progress
 
 
@@ -14,15 +14,15 @@ class Log:
     are dropped, for they will come again.
 
     folder: where the file is
-    written: whether to write at all: of many processes, only the first does
-    step: of the checkpoint from which the run goes on; False begins a new file
+    written: whether to write at all: of many processes, rank 0 alone does
+    step: of the checkpoint from which the run is resumed; None for a new file
     """
 
-    def __init__(self, folder, written, step=False):
+    def __init__(self, folder, written, step=None):
         self.path, self.file = folder / "log.jsonl", None
         if written:
-            kept = [] if step is False else [line for line in self.lines() if before(line, step)]
-            write(self.path, "".join(json.dumps(line) + "\n" for line in kept).encode())
+            kept = [] if step is None else [line for line in self.lines() if before(line, step)]
+            write_file(self.path, "".join(json.dumps(line) + "\n" for line in kept).encode())
             self.file = self.path.open("a", encoding="utf-8", newline="\n")
 
     def lines(self):
@@ -36,7 +36,7 @@ class Log:
                 continue
         return found
 
-    def write(self, **line):
+    def append(self, **line):
         """Add a line, and hand it to the system at once."""
         if not self.file:
             return

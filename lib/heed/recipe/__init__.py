@@ -7,7 +7,7 @@ folder with recipe.toml, subwords.json and model.safetensors; `load` opens it as
 
 from heed.recipe.corpus import encoded, fingerprint, learn_subwords, parallel, sentences
 from heed.recipe.keys import SECTIONS
-from heed.recipe.toml import differences, find, read, write
+from heed.recipe.toml import differences, find, read, to_toml
 from heed.recipe.training import is_first, say, train
 from heed.recipe.translator import Translator, average, build, load
 
@@ -27,6 +27,6 @@ __all__ = [
     "read",
     "say",
     "sentences",
+    "to_toml",
     "train",
-    "write",
 ]

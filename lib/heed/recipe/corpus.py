@@ -8,13 +8,11 @@ from pathlib import Path
 from heed.data import multi30k
 from heed.text import Subwords
 
-SPLITS = {"train": "train", "valid": "val", "test": "test"}  # a recipe's name -> Multi30k's
-
 
 def sentences(recipe, split):
     """The pairs of one split of a recipe's data: (source, target), strings without blanks around them.
 
-    split: "train", "valid" or "test"
+    split: "train", "val" or "test"
 
     Raises ValueError if the recipe names no such corpus, and as `parallel` and `multi30k` do.
     """
@@ -22,7 +20,7 @@ def sentences(recipe, split):
     if corpus is None:
         raise ValueError(f"The recipe names no sentences to {split} with: [data] {split} is missing.")
     if corpus == "multi30k":
-        return [(source, target) for source, target, _ in multi30k(SPLITS[split])]
+        return [(source, target) for source, target, _ in multi30k(split)]
     return parallel(*corpus)
 
 

@@ -12,7 +12,7 @@ class Key(NamedTuple):
     """What a key may hold, and what it is if a recipe leaves it out."""
 
     default: object
-    wanted: str  # what the value must be, in words …
+    wanted: str  # what the value must be, as a phrase …
     fits: object  # … and as a function: fits(value) -> bool
 
 
@@ -67,7 +67,7 @@ def text():
 SECTIONS = {
     "data": {
         "train": corpus(),
-        "valid": corpus(),
+        "val": corpus(),
         "test": corpus(),
         "vocabulary": count(6000, 261),  # sub-words, one vocabulary for both languages
         "longest": count(256, 3),  # tokens; a longer sentence is left out of the training, and counted
@@ -78,6 +78,7 @@ SECTIONS = {
         "d_ff": count(2048),
         "n_heads": count(8),
         "dropout": share(0.1),
+        "norm": one_of("pre", "post"),  # where the norm of a sublayer stands; the paper's is "post"
     },
     "training": {
         "tokens": count(2500),  # target tokens in the batch of a step, padding included
@@ -85,23 +86,31 @@ SECTIONS = {
         "validate": one_of("loss", "bleu"),
         "updates": count(None),
         "minutes": above_zero(None),  # of wall clock, from the command's first line on
-        "optimiser": one_of("muon", "adamw"),
-        "rate": above_zero(2e-3),
-        "rest_rate": above_zero(None),
-        "decay": share(0.0),
+        "patience": count(None),
+        "optimizer": one_of("muon", "adamw"),
+        "lr": above_zero(2e-3),
+        "adamw_lr": above_zero(None),
+        "weight_decay": share(0.0),
+        "clip": above_zero(1.0),
         "schedule": one_of("trapezoid", "noam"),
         "warmup": share(0.05),
         "cooldown": share(None),
-        "clip": above_zero(1.0),
-        "parts": count(1),
+        "micro_batches": count(1),
         "precision": one_of("auto", "bf16", "fp32"),
-        "compiled": switch(False),
         "sharded": switch(False),
         "seed": count(0, 0),
         "every": count(500),
         "log_every": count(10),
-        "patience": count(None),
         "keep": count(0, 0),
     },
     "made": {"data": text(), "vocabulary": text()},  # fingerprints, written by the training and not by people
+}
+
+FORMER = {  # a key's name in earlier versions -> its name now
+    "valid": "val",
+    "optimiser": "optimizer",
+    "rate": "lr",
+    "rest_rate": "adamw_lr",
+    "decay": "weight_decay",
+    "parts": "micro_batches",
 }

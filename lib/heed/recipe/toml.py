@@ -6,9 +6,9 @@ import tomllib
 from pathlib import Path
 
 from heed.attention import check_heads
-from heed.engine.loop import share_of_rate
+from heed.engine.arguments import lr_schedule
 from heed.position import sinusoids
-from heed.recipe.keys import SECTIONS
+from heed.recipe.keys import FORMER, SECTIONS
 
 OURS = Path(__file__).parents[3] / "recipes"
 
@@ -46,7 +46,7 @@ def find(path):
     raise ValueError(f"There is no recipe {path}. The course's own are {known or 'not here'}.")
 
 
-def write(recipe):
+def to_toml(recipe):
     """A recipe as the text of a TOML file, every value spelled out."""
     parts = []
     for section, keys in recipe.items():
@@ -67,7 +67,7 @@ def differences(old, new):
 
 
 def _changed(given, change):
-    """What a file says, with one value replaced: "training.rate=0.02". What is no TOML value is a word.
+    """What a file says, with one value replaced: "training.lr=0.02". What is no TOML value is a word.
 
     Files in a change are looked for where the command is run, and not where the recipe lies.
     """
@@ -103,27 +103,29 @@ def _checked(given):
         raise ValueError(f"[data] train is missing: {SECTIONS['data']['train'].wanted}.")
     if recipe["training"]["updates"] is None and recipe["training"]["minutes"] is None:
         raise ValueError("[training] needs updates or minutes, or both: it would never end.")
-    if recipe["training"]["patience"] is not None and recipe["data"]["valid"] is None:
-        raise ValueError("[training] patience needs [data] valid, to see whether the model gets better.")
+    if recipe["training"]["patience"] is not None and recipe["data"]["val"] is None:
+        raise ValueError("[training] patience needs [data] val, to see whether the model gets better.")
     check_heads(recipe["model"]["d_model"], recipe["model"]["n_heads"])
     sinusoids(1, recipe["model"]["d_model"])
-    share_of_rate(*(recipe["training"][key] for key in ("schedule", "warmup", "cooldown")))
+    lr_schedule(*(recipe["training"][key] for key in ("schedule", "warmup", "cooldown")))
     return recipe
 
 
 def _check_known(what, word, known):
-    """Refuse an unknown word, and name the nearest known one, or the section in which it is known."""
+    """Refuse an unknown word, and name its new name, the section in which it is known, or the nearest one."""
     if word in known:
         return
     belongs = [f"[{section}]" for section, keys in SECTIONS.items() if word in keys]
     nearest = difflib.get_close_matches(word, known, n=1, cutoff=0.0)
     advice = f"It belongs to {belongs[0]}" if belongs else f"The nearest known one is {nearest[0]}"
+    if FORMER.get(word) in known:
+        advice = f"It is called {FORMER[word]} now"
     raise ValueError(f"there is no {what} named {word}. {advice}.")
 
 
 def _completed(recipe, folder):
     """The recipe with the full names of its files, so that it can be read from everywhere."""
-    for split in ("train", "valid", "test"):
+    for split in ("train", "val", "test"):
         if isinstance(recipe["data"][split], list):
             recipe["data"][split] = [(folder / name).resolve().as_posix() for name in recipe["data"][split]]
     return recipe

@@ -8,19 +8,19 @@ from pathlib import Path
 from heed import checkpoint
 from heed.data import TokenBatches
 from heed.decode import translate
-from heed.engine import fit
-from heed.engine.loop import batch_on
+from heed.engine import batch_to, fit, mark
+from heed.engine.folder import MARK
 from heed.evaluate import bleu
 from heed.loss import translation_loss
 from heed.recipe.corpus import encoded, fingerprint, learn_subwords, sentences
-from heed.recipe.toml import differences, read, write
+from heed.recipe.toml import differences, read, to_toml
 from heed.recipe.translator import Translator, build, identity, load
 
 
 def train(recipe, folder, began=None, device=None):
     """Do what a recipe says: sentences, vocabulary, batches, model, training.
 
-    A training that was begun in this folder is gone on with; a folder that holds anything else is left alone.
+    A training that was begun in this folder is resumed; a folder that holds anything else is left alone.
     Under torchrun every process calls this, and the first one alone writes and speaks.
 
     recipe: from `read`
@@ -35,9 +35,9 @@ def train(recipe, folder, began=None, device=None):
     tokens, smoothing, how = (training.pop(key) for key in ("tokens", "smoothing", "validate"))
 
     pairs = sentences(recipe, "train")
-    valid = sentences(recipe, "valid") if recipe["data"]["valid"] else None
+    val = sentences(recipe, "val") if recipe["data"]["val"] else None
     subwords = learn_subwords(recipe, pairs)
-    data = fingerprint([line for pair in [*pairs, *(valid or [])] for line in pair])
+    data = fingerprint([line for pair in [*pairs, *(val or [])] for line in pair])
     recipe = {**recipe, "made": {"data": data, "vocabulary": subwords.fingerprint}}
     if is_first():
         claim(folder, recipe, subwords)
@@ -56,7 +56,7 @@ def train(recipe, folder, began=None, device=None):
     )
     if training["minutes"] is not None:
         training["minutes"] = max(training["minutes"] - (time.monotonic() - began) / 60, 1e-3)
-    validate, better = validation(how, valid, subwords, tokens)
+    validate, better = validation(how, val, subwords, tokens)
     fit(
         model,
         batches,
@@ -88,8 +88,8 @@ def validation(how, pairs, subwords, tokens):
 
     def loss(model):
         device = next(model.parameters()).device
-        parts = (batch_on(batches.batch(indices), device) for indices in plan)
-        return {"valid_loss": sum(float(translation_loss(model, part, 0.0)) for part in parts) / n_tokens}
+        parts = (batch_to(batches.batch(indices), device) for indices in plan)
+        return {"val_loss": sum(float(translation_loss(model, part, 0.0)) for part in parts) / n_tokens}
 
     return loss, min
 
@@ -106,11 +106,13 @@ def claim(folder, recipe, subwords):
                 f"{folder} holds another training: {'; '.join(changed)}. "
                 "Train into another folder with --to, or delete this one."
             )
-    elif folder.is_dir() and any(folder.iterdir()):
+        return
+    unfinished = {MARK, "subwords.json"}  # of a claim that was killed
+    if folder.is_dir() and any(p.name not in unfinished and p.suffix != ".part" for p in folder.iterdir()):
         raise ValueError(f"{folder} holds something else than a training. Choose another folder with --to.")
-    folder.mkdir(parents=True, exist_ok=True)
-    checkpoint.write(folder / "recipe.toml", write(recipe).encode())
+    mark(folder)
     subwords.save(folder / "subwords.json")
+    checkpoint.write_file(folder / "recipe.toml", to_toml(recipe).encode())
 
 
 def ended(folder):

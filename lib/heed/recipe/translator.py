@@ -10,9 +10,10 @@ from torch import nn
 from heed import checkpoint
 from heed.attention import record
 from heed.decode import greedy, translate
-from heed.engine import choose_device
+from heed.engine import choose_device, snapshots
 from heed.recipe.corpus import fingerprint
-from heed.recipe.toml import read, write
+from heed.recipe.keys import SECTIONS
+from heed.recipe.toml import read, to_toml
 from heed.speed import quick
 from heed.text import BOS, EOS, Subwords
 from heed.transformer import make_model, tie
@@ -21,7 +22,7 @@ FILES = ("recipe.toml", "subwords.json", "model.safetensors")
 
 
 def build(recipe, vocab):
-    """The model that a recipe describes, untrained: both languages and the generator share one table.
+    """The model that a recipe describes, untrained: both languages and the generator share one matrix.
 
     Its modules are the quick ones of `heed.speed`.
 
@@ -102,9 +103,19 @@ def load(folder, device="cpu"):
 
 
 def identity(recipe):
-    """The fingerprint of a training: of recipe, data and vocabulary, and not of where the files lie."""
-    data = {key: value for key, value in recipe["data"].items() if not isinstance(value, list)}
-    return fingerprint([write({**recipe, "data": data})])
+    """The fingerprint of a training: of recipe, data and vocabulary, and not of where the files lie.
+
+    What a recipe has as it is by default is not part of it: a key of a later version changes no fingerprint.
+    """
+    chosen = {
+        section: {
+            key: value
+            for key, value in sorted(keys.items())
+            if value != SECTIONS[section][key].default and not isinstance(value, list)
+        }
+        for section, keys in sorted(recipe.items())
+    }
+    return fingerprint([to_toml(chosen)])
 
 
 def average(folder, to, files=()):
@@ -119,7 +130,7 @@ def average(folder, to, files=()):
     """
     folder, to = Path(folder), Path(to)
     translator = load(folder)
-    files = [Path(file) for file in files] or sorted((folder / "snapshots").glob("*.pt"))
+    files = [Path(file) for file in files] or snapshots(folder)
     if not files:
         raise ValueError(f"There is nothing to average in {folder / 'snapshots'}: [training] keep was 0.")
     if to.exists():
