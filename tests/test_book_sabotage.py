@@ -616,3 +616,27 @@ def test_running_finds_each_spoiled_cell_and_no_other(stored, tmp_path):
     assert {(file, int(n)) for file, n in failed} == {("00_spoiled.ipynb", n) for n in LIVE}, done.stdout
     assert f"{len(LIVE)} failed" in done.stdout
     assert re.search(r"^ +\d+\.\d  00_whole\.ipynb$", done.stdout, re.MULTILINE), "no table of seconds"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "workers, asked, said",
+    [
+        (
+            "-n0",
+            ["-o", "testpaths=tests/test_book.py"],
+            "1 failed",
+        ),  # a call for everything, without chapters/
+        ("-n2", ["-o", "testpaths=tests/test_book.py"], "1 failed"),
+        ("-n2", ["tests/test_book.py"], "1 skipped"),  # a call for one file
+    ],
+)
+def test_a_whole_run_without_the_notebooks_is_red(workers, asked, said):
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", workers, *asked],
+        cwd=ROOT,
+        env={key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")},
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert said in done.stdout, done.stdout
