@@ -21,6 +21,18 @@ BUDGET = 120  # seconds a chapter may take on two cores; reported, never a failu
 LONGEST = (
     "chapters/11_annotated_transformer.ipynb",
     "chapters/solutions/01_recurrent_networks.ipynb",
+    "chapters/02_sequence_to_sequence.ipynb",
+    "chapters/solutions/02_sequence_to_sequence.ipynb",
+    "chapters/01_recurrent_networks.ipynb",
+    "chapters/03_additive_attention.ipynb",
+    "chapters/solutions/03_additive_attention.ipynb",
+    "chapters/14_a_real_translator.ipynb",
+    "chapters/solutions/00_preface.ipynb",
+    "tests/test_engine.py",
+    "tests/test_distributed.py",
+    "tests/test_commands.py",
+    "tests/test_html.py",
+    "tests/test_book_rounding.py",
 )
 
 
@@ -55,12 +67,14 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Put the longest files first where workers share them."""
+    """Put the longest files first where workers share them, then the other notebooks, then the rest."""
+
+    def place(item):
+        name = item.path.relative_to(config.rootpath).as_posix()
+        return LONGEST.index(name) if name in LONGEST else len(LONGEST) + (item.path.suffix != ".ipynb")
+
     if hasattr(config, "workerinput"):
-        names = {item.path: item.path.relative_to(config.rootpath).as_posix() for item in items}
-        items.sort(
-            key=lambda item: LONGEST.index(names[item.path]) if names[item.path] in LONGEST else len(LONGEST)
-        )
+        items.sort(key=place)
 
 
 @pytest.hookimpl(wrapper=True)

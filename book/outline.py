@@ -26,7 +26,6 @@ def draw():
 
 def outline(figure):
     """The figure's outline, as one line of JSON."""
-    figure.draw_without_rendering()
     return json.dumps([of_axes(axes) for axes in figure.axes], ensure_ascii=False)
 
 

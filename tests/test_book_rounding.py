@@ -4,17 +4,26 @@ Two notebooks are run by strict nbval with our plugin, in processes of their own
 """
 
 import copy
+import io
 import os
 import re
 import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
+import chapters as tool
+import live
+import matplotlib.pyplot as plt
 import nbformat
+import numpy as np
 import pytest
 from nbformat.v4 import new_code_cell as code
 from nbformat.v4 import new_output
 from notebooks import ROOT, keep_what_varies, normal, run, tags, write
+from outline import outline
+
+from heed.plot import heatmap
 
 # p -> 4p(1 − p): what is added to p doubles at each step, so after sixty steps a last digit is a first one.
 CHAOS = """\
@@ -139,6 +148,21 @@ def test_what_hangs_on_the_last_digit_is_found_and_nothing_else(digits):
     assert {cell for _, cell in failed} == {cell for cell, (_, stays) in DIGITS.items() if not stays}, printed
 
 
+def test_to_take_the_outline_leaves_the_picture_as_it_is():
+    def drawn(look):
+        figure, axes = plt.subplots(1, 2, figsize=(7.4, 3.6))
+        for ax in axes:
+            heatmap(np.eye(7), title="Where it looks", xlabel="keys", ylabel="queries", ax=ax)
+        outlined = look(figure)
+        stream = io.BytesIO()
+        figure.savefig(stream, bbox_inches="tight")
+        again = outline(figure)
+        plt.close(figure)
+        return stream.getvalue(), outlined or again
+
+    assert drawn(outline) == drawn(lambda figure: None)
+
+
 @pytest.fixture(scope="module")
 def figures(tmp_path_factory):
     """A notebook of one figure many times, stored with pictures of others; and the notebook as it is run."""
@@ -194,3 +218,27 @@ def test_workers_share_the_files_and_each_keeps_the_rules(tmp_path):
     assert "UserWarning: w" in printed, "a warning is no error in a worker"
     for name in ("00_a", "01_b"):
         assert re.search(rf"^ +\d+\.\d  {name}\.ipynb$", printed, re.MULTILINE), "no table of seconds"
+
+
+def test_the_longest_files_come_first_where_workers_share_them():
+    assert all((ROOT / name).is_file() for name in live.LONGEST)
+    last = ["chapters/00_preface.ipynb", "tests/test_attention.py", "tests/test_book.py"]
+    items = [SimpleNamespace(path=ROOT / name) for name in [*last[::-1], *live.LONGEST[::-1]]]
+    live.pytest_collection_modifyitems(SimpleNamespace(rootpath=ROOT, workerinput={}), items)
+    found = [item.path.relative_to(ROOT).as_posix() for item in items]
+    assert found == [*live.LONGEST, last[0], *last[:0:-1]]
+
+
+@pytest.mark.parametrize("red", [set(), {"2"}])
+def test_soak_runs_a_chapter_and_its_solutions_with_three_seeds_and_says_which_failed(monkeypatch, red):
+    calls = []
+
+    def pretended(command, cwd, env):
+        calls.append((env["HEED_ROUNDING"], [word for word in command if word.endswith(".ipynb")]))
+        return SimpleNamespace(returncode=int(env["HEED_ROUNDING"] in red))
+
+    monkeypatch.setattr(tool.subprocess, "run", pretended)
+    with pytest.raises(SystemExit, match="with seed 2" if red else "0"):
+        tool.soak(["00"])
+    files = [str(ROOT / "chapters" / name) for name in ("00_preface.ipynb", "solutions/00_preface.ipynb")]
+    assert calls == [(seed, files) for seed in ("1", "2", "3")]
