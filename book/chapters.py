@@ -9,11 +9,14 @@
     python book/chapters.py run 04                    run in place, store in the book's own form
     python book/chapters.py fresh 04                  run, and renew also the outputs that always vary
     python book/chapters.py check 04                  say what the book's rules still ask for
+    python book/chapters.py soak 04                   does it hang on rounding? with three seeds
 
 After the verb come chapters: numbers (a chapter and its solutions) or paths; none means all. CONTRIBUTING.md
 tells the whole way.
 """
 
+import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -38,6 +41,7 @@ from notebooks import (
 )
 
 DRAFTS = ROOT / "drafts"
+SEEDS = "1", "2", "3"  # of the rounding test
 
 
 def chosen(words, folder=None, suffix=".ipynb"):
@@ -164,6 +168,18 @@ def check(words):
     sys.exit(bool(complaints))
 
 
+def soak(words):
+    """Test notebooks with the weights disturbed in their last digit, once with each of three seeds."""
+    red = []
+    for seed in SEEDS:
+        print(f"HEED_ROUNDING={seed}", flush=True)
+        pytest = [sys.executable, "-m", "pytest", "-q", "-n", "auto", *map(str, chosen(words))]
+        red += [seed] * bool(
+            subprocess.run(pytest, cwd=ROOT, env=os.environ | {"HEED_ROUNDING": seed}).returncode
+        )
+    sys.exit(f"Not every cell survived the rounding test with seed {', '.join(red)}." if red else 0)
+
+
 VERBS = {
     "new": new,
     "draft": draft,
@@ -174,6 +190,7 @@ VERBS = {
     "run": execute,
     "fresh": refresh,
     "check": check,
+    "soak": soak,
 }
 
 if __name__ == "__main__":

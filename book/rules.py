@@ -90,8 +90,18 @@ def varies_beside_an_assertion(path, notebook):
     """A cell whose output may vary asserts what holds on every machine, or the next code cell does."""
     for (i, cell), (_, after) in pairwise([*code_cells(notebook), (0, None)]):
         sources = cell.source + "\n" + (after.source if after else "")
-        if "nbval-ignore-output" in tags(cell) and not re.search(r"^\s*assert\b", sources, re.MULTILINE):
-            yield f"cell {i} is tagged nbval-ignore-output, and no assertion stands in it or in the next one"
+        for tag in {"nbval-ignore-output", "varies"} & {*tags(cell)}:
+            if not re.search(r"^\s*assert\b", sources, re.MULTILINE):
+                yield f"cell {i} is tagged {tag}, and no assertion stands in it or in the next one"
+
+
+def outlines_what_varies(path, notebook):
+    """A figure that hangs on a training is stored with its outline, by which it is compared."""
+    for i, cell in code_cells(notebook):
+        if "varies" in tags(cell) and not all(picture.metadata.get("outline") for picture in pictures(cell)):
+            yield f"cell {i} is tagged varies, and its figure has no outline: python book/chapters.py run"
+        if "varies" in tags(cell) and not pictures(cell):
+            yield f"cell {i} is tagged varies and draws no figure; text that varies is a claim with room"
 
 
 def names_no_machine(path, notebook):
@@ -305,6 +315,7 @@ ANY = (
     is_not_cleared,
     runs_clean,
     varies_beside_an_assertion,
+    outlines_what_varies,
     names_no_machine,
     draws_png,
     has_short_cells,

@@ -260,6 +260,9 @@ SPOILED = {
         set_source(8, "import time\n\nprint(time.time())"),
         "varies_beside_an_assertion",
     ),
+    "a picture may vary, and nothing is asserted": (set_tags(3, "varies"), "varies_beside_an_assertion"),
+    "a picture may vary, and has no outline": (set_tags(3, "varies"), "outlines_what_varies"),
+    "a picture may vary, and there is none": (set_tags(1, "varies"), "outlines_what_varies"),
     "a path of a machine shown": (add_output(1, **stream("stdout", "/home/me/heed\n")), "names_no_machine"),
     "a path of a machine used": (set_source(1, "print(open('/tmp/x').read())"), "names_no_machine"),
     "a path on Windows": (add_output(1, **stream("stdout", "C:\\Users\\me\n")), "names_no_machine"),
@@ -613,3 +616,24 @@ def test_running_finds_each_spoiled_cell_and_no_other(stored, tmp_path):
     assert {(file, int(n)) for file, n in failed} == {("00_spoiled.ipynb", n) for n in LIVE}, done.stdout
     assert f"{len(LIVE)} failed" in done.stdout
     assert re.search(r"^ +\d+\.\d  00_whole\.ipynb$", done.stdout, re.MULTILINE), "no table of seconds"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "workers, asked, red",
+    [
+        ("-n0", ["-o", "testpaths=tests/test_book.py"], True),  # a call for everything, without chapters/
+        ("-n2", ["-o", "testpaths=tests/test_book.py"], True),
+        ("-n2", ["tests/test_book.py"], False),  # a call for one file
+    ],
+)
+def test_a_whole_run_without_the_notebooks_is_red(workers, asked, red):
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", workers, *asked],
+        cwd=ROOT,
+        env={key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")},
+        capture_output=True,
+        encoding="utf-8",
+    )
+    failed = "FAILED tests/test_book.py::test_all_notebooks_are_run_by_this_call"
+    assert (failed in done.stdout) == red and " passed" in done.stdout, done.stdout

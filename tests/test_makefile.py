@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 INSTALL = "-m pip install -c requirements.lock -e .[lab,test,book]"
-TEST = ["-m ruff check --quiet .", "-m pytest"]
+TEST = ["-m ruff check --quiet .", "-m pytest -n auto"]
 PROGRAMS = ("python3", "python3.14", "python3.13", "python3.12", "python3.11")
 
 pytestmark = pytest.mark.skipif(
@@ -54,7 +54,7 @@ class Folder:
 
     def make(self, *words, **variables):
         """Call make: (status, what it printed, what the Pythons were asked to do)."""
-        ours = ("MAKE", "MFLAGS", "PYTHON")
+        ours = ("MAKE", "GNUMAKEFLAGS", "MFLAGS", "OPTIONS", "PYTHON", "python")
         environment = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
         environment["PATH"] = f"{self.fakes}{os.pathsep}{environment['PATH']}"
         environment |= {"FAKES": str(self.fakes), "LC_ALL": "C"} | variables
@@ -79,7 +79,7 @@ def test_make_alone_lists_every_target(folder):
     assert re.findall(r"^make (\w+)\t\w", printed, re.MULTILINE) == targets
     for target in targets:
         assert folder.make("-n", target)[0] == 0
-    assert {"lab", "test", "train", "bench", "book", "chapters"} <= set(targets)
+    assert {"lab", "test", "soak", "train", "bench", "book", "chapters"} <= set(targets)
 
 
 def test_the_first_call_sets_up_and_the_second_does_only_what_is_left(folder):
@@ -88,11 +88,20 @@ def test_the_first_call_sets_up_and_the_second_does_only_what_is_left(folder):
     assert folder.make("book")[2] == ["book/build.py"]
     ten_minutes = ["train recipes/multi30k-10min.toml", "evaluate runs/multi30k-10min"]
     assert folder.make("train")[2] == [f"-m heed {command}" for command in ten_minutes]
+    assert folder.make("test", "OPTIONS=-n0 -x")[2] == [TEST[0], f"{TEST[1]} -n0 -x"]
+    assert folder.make("soak")[2] == ["-m pytest -n auto -m soak", "book/chapters.py soak"]
     assert folder.make("bench", "OPTIONS=memory")[2] == ["-c import transformers", "-m bench memory"]
     verbs = ("mirror", "map", "run", "cover")
     assert folder.make("chapters")[2] == [f"book/chapters.py {verb}" for verb in verbs]
     (lab,) = folder.make("lab", "OPTIONS=--no-browser")[2]
     assert re.fullmatch(r"-m jupyterlab .*/chapters/00_preface\.ipynb .*--no-browser", lab)
+
+
+def test_what_is_set_for_other_work_changes_nothing_here(folder, monkeypatch):
+    for name in ("OPTIONS", "PYTHON", "python", "MAKEFLAGS"):
+        monkeypatch.setenv(name, "-n")
+    assert folder.make("test")[2] == ["venv python3", INSTALL, *TEST]
+    assert folder.make("test", OPTIONS="-x")[2] == [TEST[0], f"{TEST[1]} -x"]
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "requirements.lock"])

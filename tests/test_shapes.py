@@ -210,7 +210,10 @@ def hold(functions, stated, call, sizes):
         pytest.fail("\n".join([*wrong, *sorted(missed)]), pytrace=False)
 
 
-@pytest.mark.parametrize("module", CALLS)
+@pytest.mark.parametrize(
+    "module",
+    ["attention", *(pytest.param(name, marks=pytest.mark.soak) for name in CALLS if name != "attention")],
+)
 def test_a_swap_of_two_letters_in_any_claim_of_the_library_is_noticed(module):
     functions, (call, sizes) = claims(module), CALLS[module]
     for claim in {claim for function in functions.values() for claim in function.claims}:
