@@ -10,7 +10,7 @@ from variants import VARIANTS
 from heed import decode
 from heed.attention import MultiHeadAttention, record
 from heed.data import pad
-from heed.decode import beam, greedy, length_penalty, longest, sample, start, translate, truncated
+from heed.decode import beam, greedy, length_penalty, longest, sample, start_decoding, translate, truncated
 from heed.text import BOS, EOS, PAD, Characters
 from heed.transformer import LanguageModel, MaskedLanguageModel, make_language_model, make_model
 
@@ -40,7 +40,7 @@ def sources(seed=0, b=B, n=N_SOURCE):
 
 
 class Uncached:
-    """What `start` returns, without a cache: whatever a hypothesis has read goes through the model again."""
+    """What `start_decoding` returns, without a cache: all that was read goes through the model again."""
 
     def __init__(self, model, source):
         self.model, self.source = model, source
@@ -73,7 +73,7 @@ def both_ways(search, model, source, monkeypatch):
     """What a search writes with the cache; it must be, token for token, what it writes without."""
     cached = search(model, source)
     with monkeypatch.context() as patch:
-        patch.setattr(decode, "start", Uncached)
+        patch.setattr(decode, "start_decoding", Uncached)
         assert search(model, source) == cached
     return cached
 
@@ -116,9 +116,9 @@ def test_the_steps_of_the_cache_equal_one_pass_over_the_whole_sentence():
     target = torch.randint(4, VOCAB, (B, 37), generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         whole = model.generator.proj(model(source, target))
-        writer = start(model, source)
+        writer = start_decoding(model, source)
         steps = torch.stack([writer.step(target[:, n, None]) for n in range(target.shape[1])], dim=1)
-        at_once = start(model, source).step(target)
+        at_once = start_decoding(model, source).step(target)
     assert torch.allclose(steps[..., EOS:], whole[..., EOS:], atol=1e-10)
     assert torch.allclose(at_once[:, EOS:], whole[:, -1, EOS:], atol=1e-10)
     assert steps[..., [PAD, BOS]].isinf().all()
@@ -128,7 +128,7 @@ def test_several_new_tokens_at_once_are_read_as_one_by_one():
     model = small_language_model()
     ids = torch.randint(4, VOCAB, (B, 11), generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
-        whole, cache = model.eval()(ids), start(model, ids).cache
+        whole, cache = model.eval()(ids), start_decoding(model, ids).cache
         pieces = torch.cat([model(piece, cache) for piece in ids.split([3, 1, 7], dim=1)], dim=1)
     assert torch.allclose(pieces, whole, atol=1e-10) and cache.n == 11
 
@@ -139,7 +139,7 @@ def test_record_sees_the_weights_of_cached_steps():
     with torch.no_grad():
         with record(model) as whole:
             model(source, target)
-        writer = start(model, source)
+        writer = start_decoding(model, source)
         with record(model) as steps:
             for n in range(5):
                 writer.step(target[:, n, None])
@@ -251,7 +251,7 @@ def test_caches_follow_any_order_of_the_rows():
     ids = torch.randint(4, VOCAB, (B, 23), generator=torch.Generator().manual_seed(1))
     for order in (rows, rows[:B], torch.tensor([1, 0, 2, 4, 3])):
         with torch.no_grad():
-            writer, straight = start(model, source), start(model, source[order])
+            writer, straight = start_decoding(model, source), start_decoding(model, source[order])
             writer.step(ids[:, :19])
             writer.select(order)
             straight.step(ids[order, :19])

@@ -25,7 +25,7 @@ from heed.attention import (
 )
 from heed.attention import attention as compute_attention
 from heed.data import Batch, batches, pad
-from heed.decode import beam, greedy, sample, start
+from heed.decode import beam, greedy, sample, start_decoding
 from heed.layers import EncoderLayer, PositionwiseFeedForward, PostNormConnection
 from heed.loss import label_smoothing, language_model_loss, translation_loss
 from heed.position import LearnedPosition, PositionalEncoding, sinusoids
@@ -118,7 +118,7 @@ def transformer():
         model = make_language_model(VOCAB, 1, D_MODEL, 19, 11, 0.0, kind)
         model(ids(B, N))
     model = make_language_model(VOCAB, 1, D_MODEL, 19, 11, 0.0)
-    cache = start(model, ids(B, M)).cache
+    cache = start_decoding(model, ids(B, M)).cache
     model(ids(B, M), cache)
     model(ids(B, N), cache)
 

@@ -143,7 +143,7 @@ class Continuing:
         self.cache.select(rows)
 
 
-def start(model, source):
+def start_decoding(model, source):
     """`Translating` or `Continuing`, as the model asks. Raises ValueError for one that cannot write."""
     if isinstance(model, EncoderDecoder):
         return Translating(model, source)
@@ -231,7 +231,7 @@ def generate(model, source, n_max, choose):
     written = source.new_full((len(source), max(limits.tolist(), default=0)), EOS)
     rows = limits.nonzero()[:, 0]
     with dropout_off(model):
-        writer = start(model, source[rows])
+        writer = start_decoding(model, source[rows])
         ids, live = writer.first, torch.ones_like(rows, dtype=torch.bool)
         for n in range(written.shape[1]):
             y = choose(writer.step(ids))
@@ -277,7 +277,7 @@ def beam(model, source, width=4, penalty=1.0, n_max=None):
     limits, answers = longest(model, source, n_max), [[] for _ in source]
     rows = limits.nonzero()[:, 0]
     with torch.no_grad(), dropout_off(model):
-        writer = start(model, source[rows])
+        writer = start_decoding(model, source[rows])
         ids, said = writer.first, source[rows][:, None, :0]  # one hypothesis at first
         log_p = torch.zeros(len(rows), 1, device=source.device)
         best = log_p.new_full((len(rows),), float("-inf"))

@@ -65,13 +65,12 @@ class Decoder(nn.Module):
         self.norm = LayerNorm(layer.size)
 
     def forward(self, x, memory, source_mask, target_mask, caches=None):
-        """Carry the target through all layers.
+        """Carry the target through all layers, each with its own of the `caches`.
 
         x: (b, n, d_model)
         memory: (b, n_source, d_model)
         source_mask: (b, 1, 1, n_source)
         target_mask: (b, 1, n, n)
-        caches: one for each layer, or None
 
         Returns (b, n, d_model).
         """
@@ -174,16 +173,9 @@ class MaskedLanguageModel(LanguageModel):
 
 
 def make_model(
-    source_vocab,
-    target_vocab,
-    n_layers=6,
-    d_model=512,
-    d_ff=2048,
-    n_heads=8,
-    dropout=0.1,
-    norm="pre",
-    self_attention=MultiHeadAttention,
-):
+    source_vocab, target_vocab, n_layers=6, d_model=512, d_ff=2048, n_heads=8, dropout=0.1,
+    norm="pre", self_attention=MultiHeadAttention,
+):  # fmt: skip
     """Build a Transformer; the numbers left out are those of the paper's base model (its table 3).
 
     Every matrix starts from Xavier's uniform distribution (Glorot & Bengio 2010), every embedding from a
@@ -195,23 +187,22 @@ def make_model(
 
     Raises ValueError for another norm.
     """
-    connection = connections(norm)
 
-    def attend(kind=MultiHeadAttention):
+    def attention(kind):
         return kind(d_model, n_heads, dropout)
 
-    def feed_forward():
-        return PositionwiseFeedForward(d_model, d_ff, dropout)
+    def rest():
+        return PositionwiseFeedForward(d_model, d_ff, dropout), dropout, connections(norm)
 
-    encoder_layer = EncoderLayer(d_model, attend(self_attention), feed_forward(), dropout, connection)
-    decoder_layer = DecoderLayer(
-        d_model, attend(self_attention), attend(), feed_forward(), dropout, connection
-    )
+    def embed(vocab):
+        return InputEmbedding(Embeddings(d_model, vocab), PositionalEncoding(d_model, dropout))
+
+    own, source = self_attention, MultiHeadAttention
     model = EncoderDecoder(
-        Encoder(encoder_layer, n_layers),
-        Decoder(decoder_layer, n_layers),
-        InputEmbedding(Embeddings(d_model, source_vocab), PositionalEncoding(d_model, dropout)),
-        InputEmbedding(Embeddings(d_model, target_vocab), PositionalEncoding(d_model, dropout)),
+        Encoder(EncoderLayer(d_model, attention(own), *rest()), n_layers),
+        Decoder(DecoderLayer(d_model, attention(own), attention(source), *rest()), n_layers),
+        embed(source_vocab),
+        embed(target_vocab),
         Generator(d_model, target_vocab),
     )
     if norm == "post":
@@ -220,15 +211,9 @@ def make_model(
 
 
 def make_language_model(
-    vocab,
-    n_layers=6,
-    d_model=512,
-    d_ff=2048,
-    n_heads=8,
-    dropout=0.1,
-    kind=LanguageModel,
-    self_attention=MultiHeadAttention,
-):
+    vocab, n_layers=6, d_model=512, d_ff=2048, n_heads=8, dropout=0.1,
+    kind=LanguageModel, self_attention=MultiHeadAttention,
+):  # fmt: skip
     """Build a pre-norm Transformer that is a decoder alone, or an encoder alone.
 
     kind: `LanguageModel` or `MaskedLanguageModel`
