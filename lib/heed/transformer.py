@@ -46,13 +46,13 @@ class Encoder(nn.Module):
         self.layers = clones(layer, n_layers)
         self.norm = LayerNorm(layer.size)
 
-    def forward(self, x, mask, caches=None):
-        """x: (b, n, d_model). mask: as for its attention. caches: one for each layer, or None.
+    def forward(self, x, mask, caches=()):
+        """x: (b, n, d_model). mask: as for its attention. caches: one for each layer, or none.
 
         Returns (b, n, d_model).
         """
-        for layer, cache in zip(self.layers, caches or [None] * len(self.layers), strict=True):
-            x = layer(x, mask, cache)  # (b, n, d_model)
+        for i, layer in enumerate(self.layers):
+            x = layer(x, mask, *caches[i : i + 1])  # (b, n, d_model)
         return self.norm(x)  # (b, n, d_model)
 
 
@@ -64,7 +64,7 @@ class Decoder(nn.Module):
         self.layers = clones(layer, n_layers)
         self.norm = LayerNorm(layer.size)
 
-    def forward(self, x, memory, source_mask, target_mask, caches=None):
+    def forward(self, x, memory, source_mask, target_mask, caches=()):
         """Carry the target through all layers, each with its own of the `caches`.
 
         x: (b, n, d_model)
@@ -74,8 +74,8 @@ class Decoder(nn.Module):
 
         Returns (b, n, d_model).
         """
-        for layer, cache in zip(self.layers, caches or [None] * len(self.layers), strict=True):
-            x = layer(x, memory, source_mask, target_mask, cache)  # (b, n, d_model)
+        for i, layer in enumerate(self.layers):
+            x = layer(x, memory, source_mask, target_mask, *caches[i : i + 1])  # (b, n, d_model)
         return self.norm(x)  # (b, n, d_model)
 
 
@@ -123,7 +123,7 @@ class EncoderDecoder(nn.Module):
 
         Returns (b, n, d_model).
         """
-        start, caches = (0, None) if cache is None else (cache.n, cache.layers)
+        start, caches = (0, ()) if cache is None else (cache.n, cache.layers)
         x = self.target_embed(target_in, start)  # (b, n, d_model)
         return self.decoder(x, memory, source_mask, target_mask, caches)  # (b, n, d_model)
 
