@@ -90,9 +90,11 @@ def of_artist(artist, axes):
 
 
 def course(rows):
-    """Some points of a long row of points: each the mean of its part."""
+    """Some points of a long row of points: each the mean of its part. What is NaN is not drawn."""
+    rows = np.asarray(rows)
+    rows = rows[np.isfinite(rows).all(axis=1)] if len(rows) else rows
     parts = np.array_split(rows, min(POINTS, len(rows))) if len(rows) else []
-    return [[round(float(number), 3) for number in np.nanmean(part, axis=0)] for part in parts]
+    return [[round(float(number), 3) for number in part.mean(axis=0)] for part in parts]
 
 
 def differs(stored, live, room=ROOM):

@@ -11,9 +11,9 @@ from PIL import Image
 # below; one other digit in a title is above.
 TOLERANCE = 0.02
 
-# The same for the patches of a picture that hangs on a training, whose outline is compared as well. What
-# rounding moved was below 1 in every such figure of the book; another background or colour scale is far
-# above.
+# The same for the patches of a picture that hangs on a training, whose outline is compared as well. Chosen
+# between what was measured: alike figures of the tests differ by less than 1, another background or colour
+# scale by far more.
 ROUGH_TOLERANCE = 4
 PATCHES = 24, 16  # columns, rows
 
