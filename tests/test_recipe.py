@@ -70,7 +70,7 @@ def test_what_is_written_reads_the_same(folder):
 
 def test_the_keys_are_the_parameters_of_what_they_are_for():
     model, training = dict(inspect.signature(make_model).parameters), dict(inspect.signature(fit).parameters)
-    assert {*SECTIONS["model"], "source_vocab", "target_vocab"} == set(model)
+    assert {*SECTIONS["model"], "source_vocab", "target_vocab", "self_attention"} == set(model)
     ours = {"tokens", "smoothing", "validate"}
     given_by_us = {"model", "batches", "loss", "folder", "device", "validate", "better", "fingerprint"}
     assert set(SECTIONS["training"]) - ours == set(training) - given_by_us

@@ -170,7 +170,7 @@ def paired(a, b, references, n_resamples=1000, seed=12345):
 def _sentence_counts(hypotheses, references):
     """What BLEU counts, one row per sentence; a text's score follows from the sum of its rows.
 
-    Returns (n, 10): right runs of one to four words, all runs, the lengths of hypothesis and reference.
+    Returns ten numbers a sentence: right runs of one to four words, all runs, both lengths (ours, reference).
     """
     check_texts(hypotheses, references)
     metric = BLEU(effective_order=True)  # asked for with single sentences; it changes no count

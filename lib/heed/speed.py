@@ -108,7 +108,7 @@ def quick(model):
 class LinearCrossEntropy(torch.autograd.Function):
     """Scores, log-softmax, smoothed cross-entropy and all their gradients, some rows at a time.
 
-    The plain way writes the scores, their softmax and two gradients, four matrices (n, vocab). The gradient
+    The plain way writes the scores, their softmax and two gradients, four matrices of n × vocab. The gradient
     is known as soon as the softmax is, p − q, and is written over the scores at once.
 
     torch's `F.linear_cross_entropy` (2.13) works in pieces only without smoothing; with it, a warning says

@@ -14,7 +14,7 @@ def sequence_loss(model, batch):
 
         L = −(1/N) Σ_t log p(y_t | y_<t, x)
 
-    model: returns a score for every token of the vocabulary, model(source, target_in): (b, n_target, vocab)
+    model: returns, for every target position, a score for each token of the vocabulary
     batch: a `heed.data.Batch`
 
     Raises ValueError for a model that leaves the scores to a `generator`, as an `EncoderDecoder` does.
