@@ -111,9 +111,6 @@ def position():
 def transformer():
     model = make_model(VOCAB, 17, 1, D_MODEL, 19, 11, 0.0)
     model.generator(model(ids(B, N), ids(B, M)))
-    writer = start_decoding(model, ids(B, N))
-    writer.step(ids(B, 3))
-    writer.step(ids(B, M))
     connection = PostNormConnection(D_MODEL, 0.0)
     EncoderLayer(D_MODEL, MultiHeadAttention(D_MODEL, 11), PositionwiseFeedForward(D_MODEL, 19, 0.0), 0.0)
     connection(r(B, N, D_MODEL), torch.relu)

@@ -118,7 +118,7 @@ class EncoderDecoder(nn.Module):
         memory: (b, n_source, d_model)
         source_mask: (b, 1, 1, n_source)
         target_in: (b, n)
-        target_mask: broadcasts to (b, h, n, n_k), where n_k counts what came before target_in
+        target_mask: (b, 1, n, n); with a cache, over all tokens so far
         cache: a `heed.decode.Cache`, which knows what came before target_in
 
         Returns (b, n, d_model).
