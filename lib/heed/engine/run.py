@@ -123,7 +123,7 @@ class Run:
             if int(late.stem) > state.step and self.world.rank == 0:
                 late.unlink()
         self.seed(seed + state.step)
-        if len(saved["rng"]) == self.world.size:  # with another number of processes dropout draws other numbers
+        if len(saved["rng"]) == self.world.size:  # with another number of processes dropout differs
             set_rng_state(saved["rng"][self.world.rank])
         self.log = Log(self.folder, self.world.rank == 0, state.step)
         self.announce(f", from step {state.step:,} on")
