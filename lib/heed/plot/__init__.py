@@ -5,7 +5,7 @@ Every drawing returns its Axes, so that anything can be added before `plt.show()
 """
 
 from heed.plot.cells import cell
-from heed.plot.charts import bars, curves, hbars, heatmap, scoremap
+from heed.plot.charts import bars, curves, hbars, heatmap, heatmaps, scoremap
 from heed.plot.explorer import explorer
 from heed.plot.networks import alignment, attending, network
 from heed.plot.style import style
@@ -19,6 +19,7 @@ __all__ = [
     "explorer",
     "hbars",
     "heatmap",
+    "heatmaps",
     "network",
     "scoremap",
     "style",

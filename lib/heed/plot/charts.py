@@ -10,7 +10,7 @@ from matplotlib.text import Annotation
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import Affine2D
 
-from heed.plot.style import HATCHES, INK, MARKERS, SCORES, WEIGHTS, as_text, ink_on, written
+from heed.plot.style import COLOURS, HATCHES, INK, MARKERS, SCORES, WEIGHTS, as_text, ink_on, written
 
 # How seaborn sums up the rows of one point where bands are given: the value, the lowest, the highest.
 GIVEN = {"estimator": lambda rows: rows.iloc[0], "errorbar": lambda rows: (rows.iloc[1], rows.iloc[2])}
@@ -41,6 +41,42 @@ def heatmap(
         )
     cells = [[f"{weight:.2f}" for weight in row] for row in weights]
     return _map(weights, cells, rows, columns, title, xlabel, ylabel, ax, WEIGHTS, 0, vmax, meaning)
+
+
+def heatmaps(maps, marked=None, title="", xlabel="", ylabel="", n_columns=2, vmax=1.0, meaning="weight"):
+    """Draw several maps of weights on one page, on one scale and with one colour bar.
+
+    maps: name -> (weights, rows, columns), each as `heatmap` takes them; the name stands above its map
+    marked: name -> cells (row, column) to be outlined
+    n_columns: maps beside one another
+    vmax, meaning: as in `heatmap`
+
+    Returns the Axes, as a list.
+    Raises ValueError as `heatmap` does, and if a marked cell is not in its map.
+    """
+    marked = marked or {}
+    for name in marked.keys() - maps.keys():
+        raise ValueError(f"cells are marked in {name!r}, and there are maps of {', '.join(map(repr, maps))}")
+    n_rows = -(-len(maps) // n_columns)
+    tables = [_table(weights) for weights, _, _ in maps.values()]
+    tall, wide = (max(table.shape[axis] for table in tables) for axis in (0, 1))
+    side = min(0.5, (9.2 - 0.9 - 0.9 * n_columns) / (n_columns * wide))  # of a cell, in inches
+    size = n_columns * (side * wide + 0.9) + 0.9, n_rows * (side * tall + 0.9) + 0.4
+    figure, axes = plt.subplots(n_rows, n_columns, figsize=size, squeeze=False)
+    for ax, (name, (weights, rows, columns)) in zip(axes.flat, maps.items(), strict=False):
+        heatmap(weights, rows, columns, name, xlabel, ylabel, ax, vmax, meaning)
+        ax.collections[-1].colorbar.remove()
+        for i, j in marked.get(name, []):
+            if not (0 <= i < len(weights) and 0 <= j < len(weights[0])):
+                raise ValueError(f"cell {i, j} is to be marked in {name!r}, a map of {np.shape(weights)}")
+            corner = j - 0.5, i - 0.5
+            ax.add_patch(plt.Rectangle(corner, 1, 1, fill=False, edgecolor=COLOURS["orange"], linewidth=1.8, zorder=3))
+    for ax in axes.flat[len(maps) :]:
+        ax.set_axis_off()
+    bar = figure.colorbar(axes[0, 0].collections[-1], ax=axes, shrink=0.5, aspect=30, label=written(meaning))
+    bar.outline.set_linewidth(0.6)
+    figure.suptitle(title)
+    return [*axes.flat[: len(maps)]]
 
 
 def scoremap(scores, rows=None, columns=None, title="", xlabel="", ylabel="", ax=None, meaning="score"):

@@ -79,7 +79,8 @@ def attending(inputs, outputs, weights, title="", ax=None):
 
     Every encoder state has its share in the context c; an arrow is as wide as its weight is large. The query
     is the decoder's previous state. Context and previous token go into the new state and into the output. Of
-    the steps before, the contexts are left out.
+    the steps before, the contexts are left out. Circled numbers give the order of what is computed: 1 states
+    of the encoder, 2 scores, 3 weights, 4 context, 5 state, 6 output.
 
     inputs: n tokens read
     outputs: the tokens written so far; the last one is being written in this step
@@ -127,7 +128,15 @@ def attending(inputs, outputs, weights, title="", ax=None):
     page.reach(aside, up[2], 0, 0)
     page.arrow(written_states[-2], context, "context", dashed=True, width=1.1)
     middle = (np.array(written_states[-2].place) + context.place) / 2
-    page.note("query", middle[0] - 0.12, middle[1], 8.5, LOOKS["context"][1], side="right")
+    page.note("② query", middle[0] - 0.12, middle[1], 8.5, LOOKS["context"][1], side="right")
+    for number, (x, y) in {
+        "①": (places[-1] + page.radius + 0.16, up[1]),
+        "③": (places[0] - page.radius - 0.16, up[1] + page.radius + 0.11),
+        "④": (steps[-1] - page.radius - 0.16, up[2] + 0.12),
+        "⑤": (steps[-1] - page.radius - 0.04, up[3] - page.radius - 0.04),
+        "⑥": (steps[-1] - 0.14, up[4] - 0.34),
+    }.items():
+        page.note(number, x, y, 12, INK)
     names = ["input", "encoder\nstate", "context", "decoder\nstate", "output"]
     page.names({y: (name.split()[-1], name) for y, name in zip(up, names, strict=True)})
     return page.finish()
