@@ -1,4 +1,4 @@
-"""The recurrent decoder with attention: at every step it looks back at all states of the encoder.
+"""The recurrent decoder with attention: it looks back at all encoder states.
 
 This module knows nothing about the Transformer.
 """
@@ -15,8 +15,8 @@ from heed.text import PAD
 class BidirectionalEncoder(nn.Module):
     """Read the source from both ends, and keep every state.
 
-    h_i = [forward state; backward state] at token i: a summary of the whole sentence, strongest around i.
-    (Schuster & Paliwal 1997)
+    h_i = [forward state; backward state] at token i: a summary of the whole
+    sentence, strongest around i. (Schuster & Paliwal 1997)
     """
 
     def __init__(self, vocab, d_embed, d_hidden):
@@ -26,10 +26,14 @@ class BidirectionalEncoder(nn.Module):
         self.backwards = nn.GRU(d_embed, d_hidden, batch_first=True)
 
     def forward(self, source):
-        """source: (b, n_source), padded on the right. Returns all states (b, n_source, 2*d_hidden)."""
+        """Return all states (b, n_source, 2*d_hidden).
+
+        source: (b, n_source), padded on the right
+        """
         x = self.embed(source)  # (b, n_source, d_embed)
         left, _ = self.forwards(x)  # (b, n_source, d_hidden)
-        right = flip(self.backwards(flip(x, source))[0], source)  # (b, n_source, d_hidden)
+        right, _ = self.backwards(flip(x, source))  # (b, n_source, d_hidden)
+        right = flip(right, source)  # (b, n_source, d_hidden)
         return torch.cat([left, right], dim=-1)  # (b, n_source, 2*d_hidden)
 
 
@@ -38,10 +42,11 @@ class AttentionDecoder(nn.Module):
 
         α_t = softmax_i s(h_i, s_{t−1})         where to look
         c_t = Σ_i α_ti h_i                      what is found there: the context
-        s_t = f(s_{t−1}, y_{t−1}, c_t)          f is one GRU step on [y_{t−1}; c_t]
+        s_t = f(s_{t−1}, y_{t−1}, c_t)          one GRU step on [y_{t−1}; c_t]
         o_t = W_o [s_t; c_t; y_{t−1}] + b_o     scores of the next token
 
-    After Bahdanau et al. (2015), section 3.1; their output layer has one more hidden layer.
+    After Bahdanau et al. (2015), section 3.1; their output layer has one more
+    hidden layer.
     """
 
     def __init__(self, vocab, d_embed, d_hidden, d_memory):
@@ -53,13 +58,16 @@ class AttentionDecoder(nn.Module):
         self.out = nn.Linear(d_hidden + d_memory + d_embed, vocab)
 
     def forward(self, y, s, memory, keys, mask):
-        """Take one step. Returns the scores of the next token (b, vocab) and the new state (b, d_hidden).
+        """Take one step.
 
         y: (b), the token before
         s: (b, d_hidden), the state before: this is the query
-        memory: (b, n_source, d_memory), all states of the encoder: these are the values
+        memory: (b, n_source, d_memory), the encoder's states: the values
         keys: (b, n_source, d_hidden), the same states after `score.project`
         mask: (b, n_source), True at real tokens
+
+        Returns the scores of the next token (b, vocab) and the new state
+        (b, d_hidden).
         """
         e = self.embed(y)  # (b, d_embed)
         scores = self.score.compare(s[:, None], keys)  # (b, 1, n_source)
@@ -70,20 +78,25 @@ class AttentionDecoder(nn.Module):
 
 
 class AttentionSeq2Seq(nn.Module):
-    """N → M with attention: the encoder keeps all its states, the decoder chooses among them at every step.
+    """N → M with attention: the decoder chooses among all encoder states.
 
-    Used exactly as `heed.recurrent.Seq2Seq`. The decoder's first state is made from the backward state at the
-    first token, as in Bahdanau et al. (2015), appendix A.2.2.
+    Used exactly as `heed.recurrent.Seq2Seq`. The decoder's first state is made
+    from the backward state at the first token, as in Bahdanau et al. (2015),
+    appendix A.2.2.
     """
 
     def __init__(self, source_vocab, target_vocab, d_embed, d_hidden):
         super().__init__()
         self.encoder = BidirectionalEncoder(source_vocab, d_embed, d_hidden)
         self.first = nn.Linear(d_hidden, d_hidden)
-        self.decoder = AttentionDecoder(target_vocab, d_embed, d_hidden, d_memory=2 * d_hidden)
+        self.decoder = AttentionDecoder(
+            target_vocab, d_embed, d_hidden, d_memory=2 * d_hidden
+        )
 
     def forward(self, source, target_in):
-        """Score each target token given the source and the true tokens before it (teacher forcing).
+        """Score each target token, given the source and the true tokens before.
+
+        This is teacher forcing.
 
         source: (b, n_source)
         target_in: (b, n_target)
@@ -98,12 +111,14 @@ class AttentionSeq2Seq(nn.Module):
         return torch.stack(logits, dim=1)  # (b, n_target, vocab)
 
     def start(self, source):
-        """The first state, and all the decoder may look at: states, projected states and mask."""
+        """The first state, and what is looked at: states, keys and mask."""
         states = self.encoder(source)  # (b, n_source, 2*d_hidden)
         _, backward = states[:, 0].chunk(2, dim=-1)  # (b, d_hidden)
         memory = states, self.decoder.score.project(states), source != PAD
         return torch.tanh(self.first(backward)), memory
 
     def step(self, y, state, memory):
-        """One step of writing: from the last token y (b) and the state, scores (b, vocab) and a state."""
+        """One step of writing: from the last token y (b) and the state,
+        scores (b, vocab) and a state.
+        """
         return self.decoder(y, state, *memory)

@@ -1,4 +1,4 @@
-"""Attention: from scores to weights, and from weights to a mixture of the values.
+"""Attention: from scores to weights, and from weights to a mixture of values.
 
 This module does not know in what layer or model it is used.
 """
@@ -14,14 +14,15 @@ from heed.text import PAD
 
 
 def masked_softmax(scores, mask=None):
-    """Turn each row of scores into weights that sum to one over the keys the query may look at.
+    """Turn each row of scores into weights that sum to one over visible keys.
 
         α_i = exp(s_i) / Σ_j exp(s_j),  j over the positions where mask is True
 
     scores: (..., n_q, n_k)
     mask: bool, True where the query may look; broadcasts to (..., n_q, n_k)
 
-    Returns (..., n_q, n_k). A query that may look nowhere gets zeros, and sends back a gradient of zero.
+    Returns (..., n_q, n_k). A query that may look nowhere gets zeros, and sends
+    back a gradient of zero.
     Raises ValueError if the mask is not bool or does not fit the scores.
     """
     if mask is None:
@@ -32,22 +33,30 @@ def masked_softmax(scores, mask=None):
 
 
 def check_mask(mask, shape):
-    """Refuse a mask that is not bool, or that does not broadcast to the shape of the scores, in words."""
-    meaning = "A mask is a bool tensor in which mask[i, j] is True when query i may look at key j"
+    """Raise a ValueError that says what is wrong if a mask cannot be used.
+
+    It must be bool and broadcast to `shape`, that of the scores.
+    """
+    meaning = (
+        "A mask is a bool tensor in which mask[i, j] is True "
+        "when query i may look at key j"
+    )
     if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool:
         given = getattr(mask, "dtype", type(mask).__name__)
-        raise ValueError(f"{meaning}; this one is {given}. A comparison such as `ids != PAD` gives one.")
-    fits = mask.dim() <= len(shape) and all(
-        m in (1, s) for m, s in zip(reversed(mask.shape), reversed(shape), strict=False)
-    )
-    if not fits:
         raise ValueError(
-            f"{meaning}; it must broadcast to {tuple(shape)}, but this one is {tuple(mask.shape)}."
+            f"{meaning}; this one is {given}. "
+            "A comparison such as `ids != PAD` gives one."
+        )
+    sizes = zip(reversed(mask.shape), reversed(shape), strict=False)
+    if mask.dim() > len(shape) or any(m not in (1, s) for m, s in sizes):
+        raise ValueError(
+            f"{meaning}; it must broadcast to {tuple(shape)}, "
+            f"but this one is {tuple(mask.shape)}."
         )
 
 
 def expectation(weights, values):
-    """Mix the values: the mean of a value drawn with the weights as probabilities.
+    """Mix the values: the mean of one drawn with the weights as probabilities.
 
         att(X, q) = Σ_i α_i x_i = E_{z ∼ p(z|X,q)}[x_z]
 
@@ -60,7 +69,7 @@ def expectation(weights, values):
 
 
 class MaskedSoftmax(nn.Module):
-    """`masked_softmax` as a module: all weights pass through it, and there `record` can see them."""
+    """`masked_softmax` as a module, where `record` sees all weights pass."""
 
     def forward(self, scores, mask=None):
         return masked_softmax(scores, mask)
@@ -68,24 +77,32 @@ class MaskedSoftmax(nn.Module):
 
 @contextmanager
 def record(model):
-    """Collect a model's attention weights while the block is open, from the computation that really runs.
+    """Collect a model's attention weights, while the block is open, as it runs.
 
         with record(model) as maps:
             model(source, target_in)
-        maps["decoder.attention"]    # a list: one tensor of weights for each time this layer ran
+        maps["decoder.attention"]    # a list: one tensor for each time it ran
 
-    Yields a dictionary from each layer's name to the list of its weights, in the order of computation.
+    Yields a dictionary from each layer's name to the list of its weights, in
+    the order of computation.
     Raises ValueError if the model has no layer with attention.
     """
-    layers = {name: m for name, m in model.named_modules() if isinstance(m, MaskedSoftmax)}
+    modules = model.named_modules()
+    layers = {name: m for name, m in modules if isinstance(m, MaskedSoftmax)}
     if not layers:
-        raise ValueError(f"{type(model).__name__} has no attention to record: it holds no MaskedSoftmax.")
+        raise ValueError(
+            f"{type(model).__name__} has no attention to record: "
+            "it holds no MaskedSoftmax."
+        )
     maps = {name: [] for name in layers}
 
     def keep(seen):
         return lambda module, inputs, weights: seen.append(weights.detach())
 
-    hooks = [layer.register_forward_hook(keep(maps[name])) for name, layer in layers.items()]
+    hooks = [
+        layer.register_forward_hook(keep(maps[name]))
+        for name, layer in layers.items()
+    ]
     try:
         yield maps
     finally:
@@ -93,13 +110,14 @@ def record(model):
             hook.remove()
 
 
-# --- Scaled dot-product attention, and several of them side by side ---------------------------------------
+# --- Scaled dot-product attention, and several of them side by side -----------
 
 
 def attention(q, k, v, mask=None):
     """Mix the values, weighting each by how well its key answers the query.
 
-        Attention(Q, K, V) = softmax(QKᵀ / √d_k) V      (Vaswani et al. 2017, eq. 1)
+        Attention(Q, K, V) = softmax(QKᵀ / √d_k) V
+        (Vaswani et al. 2017, eq. 1)
 
     q: (..., n_q, d_k)
     k: (..., n_k, d_k)
@@ -125,7 +143,7 @@ def scaled_scores(q, k):
 
 
 def fused_attention(q, k, v, mask=None, bias=None, dropout=0.0):
-    """`attention` in one of torch's kernels, which never stores the weights: it returns the mixture alone.
+    """`attention` in one of torch's kernels, which never stores the weights.
 
     q: (..., n_q, d_k)
     k: (..., n_k, d_k)
@@ -134,48 +152,55 @@ def fused_attention(q, k, v, mask=None, bias=None, dropout=0.0):
     bias: added to the scores; broadcasts to (..., n_q, n_k)
     dropout: probability with which a weight is dropped
 
-    Returns (..., n_q, d_v).
+    Returns the mixture alone (..., n_q, d_v).
     Raises ValueError if the mask is not bool or does not fit the scores.
     """
+    kernel = F.scaled_dot_product_attention
     if mask is None:
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, dropout_p=dropout)  # (..., n_q, d_v)
+        return kernel(q, k, v, bias, dropout)  # (..., n_q, d_v)
     check_mask(mask, (*q.shape[:-1], k.shape[-2]))
     mask = torch.atleast_2d(mask)  # the kernel takes no other
     somewhere = mask.any(dim=-1, keepdim=True)
     allowed = mask | ~somewhere
     if bias is not None:
         allowed = bias.masked_fill(~allowed, float("-inf"))  # (..., n_q, n_k)
-    mixture = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, dropout_p=dropout)
+    mixture = kernel(q, k, v, allowed, dropout)
     return mixture.masked_fill(~somewhere, 0.0)  # (..., n_q, d_v)
 
 
 def fused_is_faster(q, k, dropout=0.0):
-    """Whether `fused_attention` takes less time than `attention` here: a rule that was measured.
+    """Whether `fused_attention` takes less time than `attention`, as measured.
 
-    On graphics processors it does, and on any device without a gradient. On a processor its backward pass is
-    faster from 32 tokens on, in bfloat16 from 1,024 on; with dropout there is no fused one.
+    On graphics processors it does, and on any device without a gradient. On a
+    CPU its backward pass is faster from 32 tokens on, in bfloat16 from 1,024;
+    with dropout there is no fused one.
 
     q: (..., n_q, d_k)
     k: (..., n_k, d_k)
     """
     if q.device.type != "cpu" or not (q.requires_grad or k.requires_grad):
         return True
-    return dropout == 0 and max(q.shape[-2], k.shape[-2]) >= (1024 if q.dtype == torch.bfloat16 else 32)
+    enough = 1024 if q.dtype == torch.bfloat16 else 32
+    return dropout == 0 and max(q.shape[-2], k.shape[-2]) >= enough
 
 
 def causal_mask(n, start=0):
-    """mask[i, j] is True when position start + i may look at position j: at itself and at all before it.
+    """mask[i, j] is True when position start + i may look at position j.
+
+    A position may look at itself and at all before it.
 
     n: number of queries
     start: number of tokens before the first query, where a cache holds them
 
-    Returns (n, start + n), bool; without `start` a lower-triangular matrix of ones.
+    Returns (n, start + n), bool; without `start` it is lower-triangular.
     """
     return torch.ones(n, start + n, dtype=torch.bool).tril(start)  # (n, n_k)
 
 
 def padding_mask(ids):
-    """mask[i, 0, 0, j] is True when token j of sentence i is real: every head and every query may look at it.
+    """mask[i, 0, 0, j] is True when token j of sentence i is real.
+
+    Every head and every query may look at a real token.
 
     ids: (b, n_k)
 
@@ -185,18 +210,19 @@ def padding_mask(ids):
 
 
 def split_heads(x, n_heads):
-    """Cut each token's vector into h pieces and put the heads before the tokens.
+    """Cut each token's vector into h pieces; put the heads before the tokens.
 
     x: (b, n, d_model)
 
     Returns (b, h, n, d_k) with d_k = d_model / h.
     """
     b, n, d_model = x.shape
-    return x.view(b, n, n_heads, d_model // n_heads).transpose(1, 2)  # (b, h, n, d_k)
+    x = x.view(b, n, n_heads, d_model // n_heads)  # (b, n, h, d_k)
+    return x.transpose(1, 2)  # (b, h, n, d_k)
 
 
 def merge_heads(x):
-    """Put the pieces of each token side by side again: the inverse of `split_heads`.
+    """Put each token's pieces side by side again: the inverse of `split_heads`.
 
     x: (b, h, n, d_k)
 
@@ -209,13 +235,16 @@ class MultiHeadAttention(nn.Module):
     """h attentions side by side, each in its own d_k = d_model / h dimensions.
 
         head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)
-        MultiHead(Q, K, V) = [head_1; …; head_h] W^O      (Vaswani et al. 2017, section 3.2.2)
+        MultiHead(Q, K, V) = [head_1; …; head_h] W^O
+        (Vaswani et al. 2017, section 3.2.2)
 
-    The projections of all heads are one matrix each, so the number of parameters does not depend on h.
+    The projections of all heads are one matrix each, so the number of
+    parameters does not depend on h.
 
-    Training and decoding run the same `forward`. A variant overrides one of its steps: `queries` or
-    `keys_values` (rotary positions, fewer keys than queries), `bias` (ALiBi, relative positions), or `mix`.
-    In self-attention the queries are the last n_q of the n_k tokens: query i stands at position
+    Training and decoding run the same `forward`. A variant overrides one of
+    its steps: `queries` or `keys_values` (rotary positions, fewer keys than
+    queries), `bias` (ALiBi, relative positions), or `mix`. In self-attention
+    the queries are the last n_q of the n_k tokens: query i has position
     n_k - n_q + i, with a cache and without.
     """
 
@@ -223,7 +252,10 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         check_heads(d_model, n_heads)
         self.n_heads = n_heads
-        self.W_q, self.W_k, self.W_v, self.W_o = (nn.Linear(d_model, d_model) for _ in range(4))
+        self.W_q = nn.Linear(d_model, d_model)
+        self.W_k = nn.Linear(d_model, d_model)
+        self.W_v = nn.Linear(d_model, d_model)
+        self.W_o = nn.Linear(d_model, d_model)
         self.weights = MaskedSoftmax()
         self.dropout = nn.Dropout(dropout)
 
@@ -233,31 +265,50 @@ class MultiHeadAttention(nn.Module):
         q: (b, n_q, d_model)
         k: (b, n_k, d_model)
         v: (b, n_k, d_model)
-        mask: bool, True where the query may look; broadcasts to (b, h, n_q, n_k)
-        cache: keys and values of earlier calls (`heed.decode.GrowingCache` or `FixedCache`); n_k then counts
-            them, too
+        mask: True where the query may look; broadcasts to (b, h, n_q, n_k)
+        cache: keys and values of earlier calls (`heed.decode.GrowingCache` or
+            `FixedCache`); n_k then counts them, too
 
         Returns (b, n_q, d_model).
         """
         start = 0 if cache is None else cache.n  # how many tokens came before
         q = self.queries(q, start)  # (b, h, n_q, d_k)
-        k, v = self.keys_values(k, v, start) if cache is None else cache.keys_values(self, k, v)
-        return self.W_o(merge_heads(self.mix(q, k, v, mask)))  # (b, n_q, d_model)
+        if cache is None:
+            k, v = self.keys_values(k, v, start)  # (b, h, n_k, d_k) each
+        else:
+            k, v = cache.keys_values(self, k, v)
+        mixture = self.mix(q, k, v, mask)  # (b, h, n_q, d_k)
+        return self.W_o(merge_heads(mixture))  # (b, n_q, d_model)
 
     def queries(self, q, start):
-        """q: (b, n_q, d_model). start: position of the first. Returns (b, h, n_q, d_k)."""
+        """Project the queries, and split them into heads.
+
+        q: (b, n_q, d_model)
+        start: position of the first
+
+        Returns (b, h, n_q, d_k).
+        """
         return split_heads(self.W_q(q), self.n_heads)  # (b, h, n_q, d_k)
 
     def keys_values(self, k, v, start):
-        """k, v: (b, n_k, d_model). start: position of the first. Returns two tensors (b, h, n_k, d_k)."""
-        return split_heads(self.W_k(k), self.n_heads), split_heads(self.W_v(v), self.n_heads)
+        """Project the keys and the values, and split them into heads.
+
+        k: (b, n_k, d_model)
+        v: (b, n_k, d_model)
+        start: position of the first
+
+        Returns two tensors (b, h, n_k, d_k).
+        """
+        k = split_heads(self.W_k(k), self.n_heads)  # (b, h, n_k, d_k)
+        v = split_heads(self.W_v(v), self.n_heads)  # (b, h, n_k, d_k)
+        return k, v
 
     def bias(self, q, k):
-        """What a variant adds to the scores: None, or a tensor that broadcasts to them."""
+        """What a variant adds to the scores; None where it adds nothing."""
         return None
 
     def mix(self, q, k, v, mask):
-        """Attention in each head: in one kernel where that is faster and nobody records the weights.
+        """Attend in each head: fused where that is faster and nobody records.
 
         q: (b, h, n_q, d_k)
         k: (b, h, n_k, d_k)
@@ -265,18 +316,29 @@ class MultiHeadAttention(nn.Module):
 
         Returns (b, h, n_q, d_k).
         """
-        bias, dropout = self.bias(q, k), self.dropout.p if self.training else 0.0
-        if fused_is_faster(q, k, dropout) and not self.weights._forward_hooks:  # nobody records
-            return fused_attention(q, k, v, mask, bias, dropout)  # (b, h, n_q, d_k)
-        scores = scaled_scores(q, k) if bias is None else scaled_scores(q, k) + bias  # (b, h, n_q, n_k)
-        return expectation(self.dropout(self.weights(scores, mask)), v)  # (b, h, n_q, d_k)
+        bias = self.bias(q, k)
+        dropout = self.dropout.p if self.training else 0.0
+        recorded = self.weights._forward_hooks
+        if not recorded and fused_is_faster(q, k, dropout):
+            return fused_attention(q, k, v, mask, bias, dropout)
+        scores = scaled_scores(q, k)  # (b, h, n_q, n_k)
+        if bias is not None:
+            scores = scores + bias  # (b, h, n_q, n_k)
+        weights = self.dropout(self.weights(scores, mask))  # (b, h, n_q, n_k)
+        return expectation(weights, v)  # (b, h, n_q, d_k)
 
 
 def check_heads(d_model, n_heads):
-    """Refuse a width that the heads cannot share equally, and name the nearest number of heads that can."""
+    """Raise a ValueError if the heads cannot share the width equally.
+
+    It names the nearest number of heads that can.
+    """
     if d_model < 1:
         raise ValueError(f"{d_model=} leaves the heads nothing to share.")
     if n_heads < 1 or d_model % n_heads:
         fits = [h for h in range(1, d_model + 1) if d_model % h == 0]
         nearest = min(fits, key=lambda h: abs(h - n_heads))
-        raise ValueError(f"{d_model=} is not divisible by {n_heads=}; the nearest that works is {nearest}.")
+        raise ValueError(
+            f"{d_model=} is not divisible by {n_heads=}; "
+            f"the nearest that works is {nearest}."
+        )

@@ -1,6 +1,7 @@
-"""Score functions: how well does a key answer a query? One number for each pair.
+"""Score functions: how well does a key answer a query? One number a pair.
 
-This module does not know where scores are used. Rows are tokens; `q` stands before `k`.
+This module does not know where scores are used. Rows are tokens; `q` stands
+before `k`.
 """
 
 import torch
@@ -8,9 +9,10 @@ from torch import nn
 
 
 def additive_score(q, k, W, U, v):
-    """Compare each query with each key through a small network with one hidden layer.
+    """Compare each query with each key through one small hidden layer.
 
-        s(x, q) = vᵀ tanh(W x + U q)      (Bahdanau et al. 2015, appendix A.1.2; x is the key)
+        s(x, q) = vᵀ tanh(W x + U q)          where x is the key
+        (Bahdanau et al. 2015, appendix A.1.2)
 
     q: (..., n_q, d_q)
     k: (..., n_k, d_k)
@@ -28,8 +30,9 @@ def additive_score(q, k, W, U, v):
 class AdditiveScore(nn.Module):
     """`additive_score` with its three parameters, W, U and v, learned.
 
-    W x does not depend on the query. A decoder that asks about the same keys at every step computes it once,
-    with `project`, and then only `compare`s (Bahdanau et al. 2015, appendix A.1.2).
+    W x does not depend on the query. A decoder that asks about the same keys
+    at every step computes it once, with `project`, and then only `compare`s
+    (Bahdanau et al. 2015, appendix A.1.2).
     """
 
     def __init__(self, d_q, d_k, d_hidden):
@@ -39,14 +42,23 @@ class AdditiveScore(nn.Module):
         self.v = nn.Linear(d_hidden, 1, bias=False)
 
     def forward(self, q, k):
-        """q: (..., n_q, d_q). k: (..., n_k, d_k). Returns one score for each pair (..., n_q, n_k)."""
+        """Return one score for each pair (..., n_q, n_k).
+
+        q: (..., n_q, d_q)
+        k: (..., n_k, d_k)
+        """
         return self.compare(q, self.project(k))
 
     def project(self, k):
-        """k: (..., n_k, d_k). Returns W x for every key (..., n_k, d_hidden)."""
+        """k: (..., n_k, d_k). Returns W x for each key (..., n_k, d_hidden)."""
         return self.W(k)
 
     def compare(self, q, projected):
-        """q: (..., n_q, d_q). projected: (..., n_k, d_hidden). Returns the scores (..., n_q, n_k)."""
-        hidden = torch.tanh(projected.unsqueeze(-3) + self.U(q).unsqueeze(-2))  # (..., n_q, n_k, d_hidden)
-        return self.v(hidden).squeeze(-1)  # (..., n_q, n_k)
+        """Return the scores (..., n_q, n_k) of keys that `project` has seen.
+
+        q: (..., n_q, d_q)
+        projected: (..., n_k, d_hidden)
+        """
+        keys = projected.unsqueeze(-3)  # (..., 1, n_k, d_hidden)
+        queries = self.U(q).unsqueeze(-2)  # (..., n_q, 1, d_hidden)
+        return self.v(torch.tanh(keys + queries)).squeeze(-1)  # (..., n_q, n_k)
