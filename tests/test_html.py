@@ -483,7 +483,7 @@ def test_a_line_of_text_has_about_eighty_letters(browser, small, width):
     browser.open(small / "html" / "chapters" / "03_attention.html", width=width)
     letters = """(() => {
       const text = document.createElement("p");
-      text.textContent = "attention is what a network looks at while it writes its next word, and ".repeat(20);
+      text.textContent = "attention is what a network looks at while it writes a word, and ".repeat(20);
       document.querySelector("article section").append(text);
       const lines = text.getBoundingClientRect().height / parseFloat(getComputedStyle(text).lineHeight);
       return text.textContent.length / Math.round(lines);
