@@ -1,8 +1,8 @@
 """The opening page of the HTML edition: what stands in `index.md`, filled from the README and the chapters.
 
-The README's table says what a chapter leaves its reader with and, in a column `minutes`, how long it takes;
-a chapter that has no link there is planned. The cover is the README's picture. The explorer is the stored
-output of a chapter: with the script it carries, it works on this page as it does there.
+The README's table says what a chapter leaves its reader with and, in a column `how long` or `minutes`, how
+long it takes; a chapter that has no link there is planned. The cover is the README's picture. The explorer is
+the stored output of a chapter: with the script it carries, it works on this page as it does there.
 """
 
 import json
@@ -50,10 +50,10 @@ def page(chapters):
 
 
 def table(chapters):
-    """What there is to say of each chapter, written or planned: number -> page, title, leaves, minutes.
+    """What there is to say of each chapter, written or planned: number -> page, title, leaves, time.
 
     page: its address, None if the chapter is planned
-    leaves: what it leaves its reader with; may be empty, as `minutes` may
+    leaves: what it leaves its reader with; may be empty, as `time` may
     """
     rows, names = {}, []
     for line in readme(chapters.parent).splitlines():
@@ -63,12 +63,14 @@ def table(chapters):
         elif names and fields[0].isdecimal():
             row = dict(zip(names, fields, strict=True))
             title = re.sub(r"\[(.+)\]\(.+\)| \*\(planned\)\*", r"\1", row["chapter"])
-            leaves, minutes = (row.get(name, "") for name in ("what it leaves you with", "minutes"))
-            rows[int(fields[0])] = {"page": None, "title": title, "leaves": leaves, "minutes": minutes}
+            time = row.get("how long") or row.get("minutes", "")
+            time += " minutes" * time.isdecimal()
+            leaves = row["what it leaves you with"]
+            rows[int(fields[0])] = {"page": None, "title": title, "leaves": leaves, "time": time}
         elif not line.startswith("|"):
             names = []
     for path in written(chapters):
-        row = rows.setdefault(int(path.name[:2]), {"title": heading(path), "leaves": "", "minutes": ""})
+        row = rows.setdefault(int(path.name[:2]), {"title": heading(path), "leaves": "", "time": ""})
         row["page"] = f"chapters/{path.stem}.html"
     return dict(sorted(rows.items()))
 
@@ -101,11 +103,6 @@ def heading(path):
     return found[1] if found else path.stem
 
 
-def duration(row):
-    """`45` of the README as `45 minutes`; other words stay as they are."""
-    return f"{row['minutes']} minutes" if row["minutes"].isdecimal() else row["minutes"]
-
-
 def cover(root):
     """The README's picture with its alternative text, and the words below it."""
     picture, words = r"^!\[.+?\]\(assets/readme\.png\)", r"(\n\n\*.+?\*(?=\n\n))?"
@@ -118,7 +115,7 @@ def starts(rows):
     cards = [
         f'<a class="heed-start" href="{row["page"]}"><span>{reader}</span>'
         f"<b>{number} · {escape(row['title'])}</b><span>{escape(row['leaves'])}</span>"
-        f"<small>{escape(duration(row))}</small></a>"
+        f"<small>{whole(row['time'])}</small></a>"
         for reader, number in STARTS.items()
         if (row := rows.get(number)) and row["page"]
     ]
@@ -160,8 +157,13 @@ def item(number, row):
     title, leaves = escape(row["title"]), escape(row["leaves"])
     begin, name, end = '<li class="planned">', f"<b>{title}</b>", "planned"
     if row["page"]:
-        begin, name, end = "<li>", f'<a href="{row["page"]}">{name}</a>', escape(duration(row))
+        begin, name, end = "<li>", f'<a href="{row["page"]}">{name}</a>', whole(row["time"])
     return f"{begin}<span>{number}</span><div>{name}<span>{leaves}</span></div><small>{end}</small></li>"
+
+
+def whole(time):
+    """`45 minutes to read, 2 hours of exercises` as HTML that breaks a line after the comma only."""
+    return " ".join(f"<span>{escape(part)}</span>" for part in re.split(r"(?<=,) ", time))
 
 
 def raw(html):

@@ -177,11 +177,11 @@ README = """# A small book
 |---|---|---|
 | 03 | 1 | 2 |
 
-| | chapter | minutes | what it leaves you with |
+| | chapter | what it leaves you with | how long |
 |---|---|---|---|
-| 00 | [Before all](chapters/00_preface.ipynb) | 12 | how to <read> |
-| 03 | [Attention](chapters/03_attention.ipynb) | 45 + 20 | a look back |
-| 04 | Scores *(planned)* | | three of them |
+| 00 | [Before all](chapters/00_preface.ipynb) | how to <read> | 12 |
+| 03 | [Attention](chapters/03_attention.ipynb) | a look back | 45 minutes to read, 2 hours of exercises |
+| 04 | Scores *(planned)* | three of them | |
 """
 
 # lines of exactly eighty columns, wherever a chapter may have one
@@ -549,17 +549,20 @@ def test_an_explorer_that_does_not_work_is_found(browser, small, old, new, sente
     assert any(sentence in each for each in found), found
 
 
+LONG = "45 minutes to read, 2 hours of exercises"
+
+
 def test_the_opening_page_lists_written_and_planned_chapters(browser, small):
     browser.open(small / "html" / "index.html", width=1280)
     assert browser.ask(LISTED) == [
         ["0", "Before all", "chapters/00_preface.html", "how to <read>", "12 minutes"],
-        ["3", "Attention", "chapters/03_attention.html", "a look back", "45 + 20"],
+        ["3", "Attention", "chapters/03_attention.html", "a look back", LONG],
         ["4", "Scores", None, "three of them", "planned"],
     ]
     card = "[...document.querySelectorAll('.heed-start')].map(e => [e.getAttribute('href'), e.innerText])"
     ((page, words),) = browser.ask(card)
     assert page == "chapters/03_attention.html"
-    assert words.split("\n") == ["You know recurrent networks", "3 · Attention", "a look back", "45 + 20"]
+    assert words.split("\n") == ["You know recurrent networks", "3 · Attention", "a look back", LONG]
     assert faults(browser, small / "html" / "index.html", {"figures": 1}) == []
     assert browser.ask("document.querySelector('article img').alt") == "A grey bar on the cover"
     assert "chapter 3: a bar." in browser.ask("document.querySelector('article').innerText")
@@ -574,8 +577,7 @@ def test_the_opening_page_of_the_book_leads_to_every_chapter(browser, book):
     assert all((book / page).exists() for page in pages)
     assert all(time == "planned" for _, _, page, _, time in listed if not page)
     assert all(leaves for _, _, _, leaves, _ in listed)
-    minutes = [row["minutes"] for row in rows.values() if row["page"]]
-    assert [bool(time) for _, _, page, _, time in listed if page] == [bool(each) for each in minutes]
+    assert [time for _, _, page, _, time in listed if page] == [r["time"] for r in rows.values() if r["page"]]
     assert browser.ask("document.querySelectorAll('.heed-start').length") == len(opening.STARTS)
     assert faults(browser, book / "index.html", {"figures": 1}) == []
     assert explorer_faults(browser, book / "index.html") == []
@@ -584,15 +586,25 @@ def test_the_opening_page_of_the_book_leads_to_every_chapter(browser, book):
 def test_a_book_without_a_readme_opens_with_what_it_has(tmp_path):
     save(tmp_path / "chapters" / "02_two.ipynb", "# 2 · Two of *them*\n\n# 3 · not this")
     assert opening.table(tmp_path / "chapters") == {
-        2: {"page": "chapters/02_two.html", "title": "Two of *them*", "leaves": "", "minutes": ""}
+        2: {"page": "chapters/02_two.html", "title": "Two of *them*", "leaves": "", "time": ""}
     }
     page = opening.page(tmp_path / "chapters")
     assert "Where to start" not in page and "Look inside" not in page and "<!--" not in page
 
 
+def test_the_column_of_times_may_be_missing_or_hold_minutes(tmp_path):
+    save(tmp_path / "chapters" / "03_attention.ipynb", "# Attention")
+    for head, field, said in (("| minutes |", "| 45 |", "45 minutes"), ("|", "|", "")):
+        rows = ["| | chapter | what it leaves you with " + head, "|---|", "| 03 | [A](a.ipynb) | b " + field]
+        (tmp_path / "README.md").write_text("\n".join(rows), encoding="utf-8")
+        assert opening.table(tmp_path / "chapters") == {
+            3: {"page": "chapters/03_attention.html", "title": "A", "leaves": "b", "time": said}
+        }
+
+
 def test_a_row_with_a_field_too_few_is_refused(tmp_path):
     save(tmp_path / "chapters" / "03_attention.ipynb", "# Attention")
-    (tmp_path / "README.md").write_text(README.replace(" 45 + 20 |", ""), encoding="utf-8")
+    (tmp_path / "README.md").write_text(README.replace(" a look back |", ""), encoding="utf-8")
     with pytest.raises(ValueError):
         opening.table(tmp_path / "chapters")
 
