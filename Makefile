@@ -11,6 +11,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 python := .venv/bin/python
 
+# Defaults of the JupyterLab in .venv: no question about news, no look for updates. The reader's own settings stand above.
+settings := .venv/share/jupyter/lab/settings/overrides.d
+
 # The environment is ready if its own Python still starts and its stamp names this folder: a folder that was moved
 # or copied would otherwise import the library from the old place.
 ifneq ($(shell $(python) -c "import os; print(open('.venv/ready').read().strip() == os.getcwd())" 2>/dev/null),True)
@@ -22,6 +25,8 @@ help: ## print this list
 
 lab: .venv/ready ## open chapter 00 in JupyterLab
 	@echo "Opening chapter 00 in JupyterLab; Ctrl+C, twice, closes it."
+	@mkdir -p $(settings)
+	@echo '{"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": false}}' >$(settings)/heed.json
 	@$(python) -m jupyterlab --LabApp.default_url=/lab/tree/chapters/00_preface.ipynb \
 		$$(test "$$(id -u)" != 0 || echo --allow-root) $(OPTIONS)
 

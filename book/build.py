@@ -15,52 +15,20 @@ import tempfile
 import time
 from pathlib import Path
 
+import opening
+
 BOOK = Path(__file__).parent
 NEEDS = ("Sphinx", "myst-nb", "sphinx-book-theme", "sphinx-copybutton", "sphinx-mathjax-offline")
-PARTS = {
-    "": range(0, 1),  # the preface stands before all parts
-    "Part I — Sequences before attention": range(1, 3),
-    "Part II — Attention": range(3, 6),
-    "Part III — Self-attention": range(6, 10),
-    "Part IV — The Transformer": range(10, 15),
-    "Part V — Beyond": range(15, 18),
-}
-
-
-def contents(chapters):
-    """The table of contents: the chapters that exist, in reading order, part by part, then their solutions.
-
-    chapters: folder of `NN_name.ipynb` and `solutions/NN_name.ipynb`
-
-    Returns the text of one `toctree` for each part that has begun.
-    Raises ValueError for a notebook whose name does not start with the number of a chapter.
-    """
-    trees = {part: [] for part in PARTS}
-    for path in sorted(chapters.glob("*.ipynb")):
-        number = int(path.name[:2]) if path.name[:2].isdecimal() else -1
-        part = next((part for part, numbers in PARTS.items() if number in numbers), None)
-        if part is None:
-            raise ValueError(f"{path.name}: a chapter is called NN_name.ipynb, NN from 00 to 17; rename it.")
-        trees[part].append(f"chapters/{path.stem}")
-    solutions = sorted(chapters.glob("solutions/*.ipynb"))
-    trees["Solutions"] = [f"chapters/solutions/{path.stem}" for path in solutions]
-    captions = {part: f":caption: {part}" if part else "" for part in trees}
-    return "\n".join(
-        "\n".join(["```{toctree}", ":maxdepth: 1", captions[part], "", *names, "```", ""])
-        for part, names in trees.items()
-        if names
-    )
 
 
 def gather(chapters, folder):
-    """Copy the index, the chapters and their assets into one folder, as they lie in the repository.
+    """Write the opening page into a folder, and copy the chapters and their assets as they lie here.
 
     Raises ValueError if there is no chapter.
     """
     if not list(chapters.glob("*.ipynb")):
         raise ValueError(f"no chapter in {chapters}: expected notebooks called NN_name.ipynb.")
-    index = (BOOK / "index.md").read_text(encoding="utf-8").replace("<!-- contents -->", contents(chapters))
-    (folder / "index.md").write_text(index, encoding="utf-8")
+    (folder / "index.md").write_text(opening.page(chapters), encoding="utf-8")
     shutil.copytree(chapters, folder / "chapters", ignore=shutil.ignore_patterns(".*"))
     if (chapters.parent / "assets").is_dir():
         shutil.copytree(chapters.parent / "assets", folder / "assets")

@@ -1,10 +1,11 @@
 """Sphinx's configuration of the HTML edition; `build.py` calls it.
 
 The chapters are read as their authors stored them. What the edition adds, it adds while reading: the
-alternative text of figures, the folded set-up cell, a name above each mirrored cell,
+alternative text of figures, a line to open above whatever is folded, a name above each mirrored cell,
 links into the repository.
 """
 
+import html
 import importlib.metadata
 import json
 import re
@@ -90,11 +91,9 @@ def prepare(app, docname, source):
             cell["source"] = link_to_repository(text, docname)
         if "alt" in metadata:
             metadata["mystnb"] = {"image": {"alt": metadata["alt"]}}
-        if "setup" in tags:
-            tags.append("hide-input")
-            metadata["mystnb"] = {f"code_prompt_{action}": "Set-up on Colab" for action in ("show", "hide")}
-        if cell["cell_type"] == "code" and text.startswith("# lib/heed/"):
-            tags.append("mirrored")
+        if cell["cell_type"] == "code":
+            tags += ["hide-input"] * ("setup" in tags) + ["mirrored"] * text.startswith("# lib/heed/")
+            metadata["folds"] = {"hide-input": name_of_input(text, tags), "hide-output": name_of_output(cell)}
     source[0] = json.dumps(notebook)
 
 
@@ -111,6 +110,61 @@ def link_to_repository(text, docname):
     return re.sub(r"\]\((?P<path>\.\./[^)\s]+)\)", redirect, text)
 
 
+def name_of_input(text, tags):
+    """What the line of a folded input says: the name in the author's first comment.
+
+    text: the cell
+    tags: its tags
+
+    A mirrored cell's comment is the name of a file; what the cell defines is added to it.
+    """
+    if "setup" in tags:
+        return "Set-up on Colab"
+    first = text.partition("\n")[0]
+    comment = first.lstrip("# ").rstrip() if first.startswith("#") else ""
+    if "mirrored" in tags:
+        defined = re.findall(r"^(?:class|def) (\w+)", text, re.MULTILINE)
+        return " · ".join([comment, ", ".join(defined)] if defined else [comment])
+    return comment or "Show the code"
+
+
+def name_of_output(cell):
+    """What the line of a folded output says: what there is to be seen, and nothing of what it shows."""
+    figures = sum("image/png" in output.get("data", {}) for output in cell["outputs"])
+    if figures:
+        return "Show the figure" if figures == 1 else "Show the figures"
+    return "Show the output"
+
+
+class FoldCells(SphinxTransform):
+    """Put a folded input, a folded output, or each of the two, behind a line to open.
+
+    myst-nb folds as well, and has one wording for all; it finds nothing left to fold.
+    """
+
+    default_priority = 510  # the name of a mirrored cell is folded with it
+
+    def apply(self):
+        for cell in list(self.document.findall(nodes.container)):
+            if cell.get("nb_element") != "cell_code" or not cell.attributes.pop("hide_mode", None):
+                continue
+            shown = {"hide-input": [], "hide-output": []}
+            for child in cell.children:
+                printed = "cell_output" in child["classes"]
+                shown["hide-output" if printed else "hide-input"].append(child)
+            metadata = cell["cell_metadata"]
+            cell.children = []
+            for tag, children in shown.items():
+                folded = children and tag in metadata["tags"]
+                cell += fold(metadata["folds"][tag], children, f"fold {tag}") if folded else children
+
+
+def fold(name, children, classes):
+    """A line to open, with what it hides below it."""
+    begin = f'<details class="{classes}"><summary>{html.escape(name)}</summary>'
+    return [nodes.raw("", begin, format="html"), *children, nodes.raw("", "</details>", format="html")]
+
+
 class NameMirroredCells(SphinxTransform):
     """Write above a mirrored cell which file of the library it shows, as a link to that file."""
 
@@ -119,7 +173,7 @@ class NameMirroredCells(SphinxTransform):
     def apply(self):
         for cell in list(self.document.findall(nodes.container)):
             if "tag_mirrored" in cell["classes"]:
-                path = cell.astext().splitlines()[0].removeprefix("# ")
+                path = cell.astext().splitlines()[0].removeprefix("# ").strip()
                 link = nodes.reference("", path, refuri=f"{REPOSITORY}/blob/{BRANCH}/{path}")
                 cell.insert(0, nodes.paragraph("", "From the library: ", link, classes=["mirrored-name"]))
 
@@ -154,5 +208,6 @@ def setup(app):
     app.add_lexer("python", IPythonLexer)  # a cell may hold magics and commands of the shell
     app.connect("source-read", prepare)
     app.add_transform(NameMirroredCells)
+    app.add_transform(FoldCells)
     app.add_transform(SetApartExerciseKind)
     app.add_post_transform(FormulasAsWritten)

@@ -65,6 +65,13 @@ class Browser:
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
+    def press(self, key):
+        """Press and release a key of the keyboard: "Enter", "Tab"."""
+        text = {"text": "\r"} if key == "Enter" else {}
+        code = {"Enter": 13, "Tab": 9}[key]
+        for kind, more in (("keyDown", text), ("keyUp", {})):
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **more)
+
     def errors(self):
         """What an open console would show in red."""
         thrown = [event["exceptionDetails"] for event in self.happened("Runtime.exceptionThrown")]

@@ -4,6 +4,7 @@ It is tried with a pretended Python, which makes an environment in no time and w
 to do. That the real installation works, whoever runs these tests with `make test` has just seen.
 """
 
+import json
 import os
 import re
 import shutil
@@ -95,6 +96,18 @@ def test_the_first_call_sets_up_and_the_second_does_only_what_is_left(folder):
     assert folder.make("chapters")[2] == [f"book/chapters.py {verb}" for verb in verbs]
     (lab,) = folder.make("lab", "OPTIONS=--no-browser")[2]
     assert re.fullmatch(r"-m jupyterlab .*/chapters/00_preface\.ipynb .*--no-browser", lab)
+
+
+def test_lab_asks_nothing_about_news_and_looks_for_no_updates(folder):
+    folder.make("lab")
+    (file,) = (folder.path / ".venv" / "share" / "jupyter" / "lab" / "settings" / "overrides.d").iterdir()
+    ((plugin, defaults),) = json.loads(file.read_text(encoding="utf-8")).items()
+    assert defaults == {"fetchNews": "false", "checkForUpdates": False}
+    schemas = Path(sys.prefix) / "share" / "jupyter" / "lab" / "schemas"
+    name, setting = plugin.split(":")
+    known = json.loads((schemas / name / f"{setting}.json").read_text(encoding="utf-8"))["properties"]
+    assert set(defaults) <= set(known)
+    assert defaults["fetchNews"] in [choice["const"] for choice in known["fetchNews"]["oneOf"]]
 
 
 def test_what_is_set_for_other_work_changes_nothing_here(folder, monkeypatch):

@@ -1,0 +1,188 @@
+"""The opening page of the HTML edition: what stands in `index.md`, filled from the README and the chapters.
+
+The README's table says what a chapter leaves its reader with and, in a column `how long` or `minutes`, how
+long it takes; a chapter that has no link there is planned. The cover is the README's picture. The explorer is
+the stored output of a chapter: with the script it carries, it works on this page as it does there.
+"""
+
+import json
+import re
+from html import escape
+from pathlib import Path
+
+INDEX = Path(__file__).with_name("index.md")
+PARTS = {
+    "": range(0, 1),  # the preface stands before all parts
+    "Part I — Sequences before attention": range(1, 3),
+    "Part II — Attention": range(3, 6),
+    "Part III — Self-attention": range(6, 10),
+    "Part IV — The Transformer": range(10, 15),
+    "Part V — Beyond": range(15, 18),
+}
+STARTS = {
+    "You are new to it": 1,
+    "You know recurrent networks": 3,
+    "You came for the annotated Transformer": 11,
+}
+EXPLORER = '<div class="heed-explorer"'  # how the HTML of `heed.plot.explorer` begins
+
+
+def page(chapters):
+    """The opening page as Markdown.
+
+    chapters: folder of `NN_name.ipynb` and `solutions/NN_name.ipynb`; the README lies beside it
+
+    What a book lacks (a README, a cover, an explorer, a reader's first chapter), its page leaves out.
+    Raises ValueError for a notebook whose name does not start with the number of a chapter.
+    """
+    rows = table(chapters)
+    pieces = {
+        "cover": cover(chapters.parent),
+        "starts": starts(rows),
+        "explorer": explorer(chapters),
+        "chapters": listed(rows),
+        "contents": contents(chapters),
+    }
+    text = INDEX.read_text(encoding="utf-8")
+    for name, piece in pieces.items():
+        text = text.replace(f"<!-- {name} -->", piece)
+    return text
+
+
+def table(chapters):
+    """What there is to say of each chapter, written or planned: number -> page, title, leaves, time.
+
+    page: its address, None if the chapter is planned
+    leaves: what it leaves its reader with; may be empty, as `time` may
+    """
+    rows, names = {}, []
+    for line in readme(chapters.parent).splitlines():
+        fields = [field.strip() for field in line.removeprefix("|").removesuffix("|").split("|")]
+        if line.startswith("| | chapter |"):
+            names = fields
+        elif names and fields[0].isdecimal():
+            row = dict(zip(names, fields, strict=True))
+            title = re.sub(r"\[(.+)\]\(.+\)| \*\(planned\)\*", r"\1", row["chapter"])
+            time = row.get("how long") or row.get("minutes", "")
+            time += " minutes" * time.isdecimal()
+            leaves = row["what it leaves you with"]
+            rows[int(fields[0])] = {"page": None, "title": title, "leaves": leaves, "time": time}
+        elif not line.startswith("|"):
+            names = []
+    for path in written(chapters):
+        row = rows.setdefault(int(path.name[:2]), {"title": heading(path), "leaves": "", "time": ""})
+        row["page"] = f"chapters/{path.stem}.html"
+    return dict(sorted(rows.items()))
+
+
+def readme(root):
+    """The README's text; none where there is no README."""
+    path = root / "README.md"
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def written(chapters):
+    """The chapters that exist, in reading order. Raises ValueError for a name without a chapter's number."""
+    paths = sorted(chapters.glob("*.ipynb"))
+    numbers = [number for part in PARTS.values() for number in part]
+    for path in paths:
+        if not path.name[:2].isdecimal() or int(path.name[:2]) not in numbers:
+            raise ValueError(f"{path.name}: a chapter is called NN_name.ipynb, NN from 00 to 17; rename it.")
+    return paths
+
+
+def cells(path):
+    """The cells of a notebook, as they are stored."""
+    return json.loads(path.read_text(encoding="utf-8"))["cells"]
+
+
+def heading(path):
+    """A chapter's own title, without its number: of `# 3 · Additive attention` what follows the point."""
+    text = "\n".join("".join(cell["source"]) for cell in cells(path) if cell["cell_type"] == "markdown")
+    found = re.search(r"^# (?:\d+ · )?(.+)$", text, re.MULTILINE)
+    return found[1] if found else path.stem
+
+
+def cover(root):
+    """The README's picture with its alternative text, and the words below it."""
+    picture, words = r"^!\[.+?\]\(assets/readme\.png\)", r"(\n\n\*.+?\*(?=\n\n))?"
+    found = re.search(picture + words, readme(root), re.MULTILINE | re.DOTALL)
+    return found[0] if found else ""
+
+
+def starts(rows):
+    """A card for each kind of reader, which leads to the chapter to begin with."""
+    cards = [
+        f'<a class="heed-start" href="{row["page"]}"><span>{reader}</span>'
+        f"<b>{number} · {escape(row['title'])}</b><span>{escape(row['leaves'])}</span>"
+        f"<small>{whole(row['time'])}</small></a>"
+        for reader, number in STARTS.items()
+        if (row := rows.get(number)) and row["page"]
+    ]
+    grid = raw(f'<div class="heed-starts">{"".join(cards)}</div>')
+    return f"## Where to start\n\n{grid}" * bool(cards)
+
+
+def explorer(chapters):
+    """The first explorer that a chapter has put out, and where it is from."""
+    outputs = (
+        (path, "".join(output.get("data", {}).get("text/html", "")))
+        for path in written(chapters)
+        for cell in cells(path)
+        for output in cell.get("outputs", [])
+    )
+    for path, shown in outputs:
+        if shown.startswith(EXPLORER):
+            return f"""## Look inside a translator
+
+This network has translated a sentence, and each of its heads shows what it looked at. Point at a row, or
+choose a layer, a head, a word. It is the network of [chapter {int(path.name[:2])}](chapters/{path.name}).
+
+{raw(f'<div class="heed-live">{shown}</div>')}"""
+    return ""
+
+
+def listed(rows):
+    """All chapters, part by part: title, what it leaves you with, minutes; planned ones are called so."""
+    lines = []
+    for part, numbers in PARTS.items():
+        items = [item(number, rows[number]) for number in numbers if number in rows]
+        if items:
+            lines += [f"### {part}"] * bool(part) + [raw(f'<ol class="heed-chapters">{"".join(items)}</ol>')]
+    return "\n\n".join(lines)
+
+
+def item(number, row):
+    """One chapter's line of the list."""
+    title, leaves = escape(row["title"]), escape(row["leaves"])
+    begin, name, end = '<li class="planned">', f"<b>{title}</b>", "planned"
+    if row["page"]:
+        begin, name, end = "<li>", f'<a href="{row["page"]}">{name}</a>', whole(row["time"])
+    return f"{begin}<span>{number}</span><div>{name}<span>{leaves}</span></div><small>{end}</small></li>"
+
+
+def whole(time):
+    """`45 minutes to read, 2 hours of exercises` as HTML that breaks a line after the comma only."""
+    return " ".join(f"<span>{escape(part)}</span>" for part in re.split(r"(?<=,) ", time))
+
+
+def raw(html):
+    """HTML that goes into the page as it is, blank lines included."""
+    return f"````````{{raw}} html\n{html}\n````````"
+
+
+def contents(chapters):
+    """The contents beside every page: the chapters that exist, part by part, then their solutions."""
+    paths = written(chapters)
+    trees = {
+        part: [f"chapters/{path.stem}" for path in paths if int(path.name[:2]) in numbers]
+        for part, numbers in PARTS.items()
+    }
+    solutions = sorted(chapters.glob("solutions/*.ipynb"))
+    trees["Solutions"] = [f"chapters/solutions/{path.stem}" for path in solutions]
+    options = [":hidden:", ":maxdepth: 1"]
+    return "\n".join(
+        "\n".join(["```{toctree}", *options, f":caption: {part}" * bool(part), "", *names, "```", ""])
+        for part, names in trees.items()
+        if names
+    )
