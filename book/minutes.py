@@ -27,7 +27,8 @@ class Minutes:
 
         to: reading is rounded to multiples of so many minutes
         """
-        parts = [f"{rounded(self.lesson, to)} minutes to read"]
+        lesson = rounded(self.lesson, to)
+        parts = [f"{lesson} minute{'s' * (lesson > 1)} to read"]
         parts += [f"{rounded(self.laboratory, to)} for the laboratory"] if self.laboratory else []
         parts += [f"{hours(self.exercises)} of exercises"] if self.exercises else []
         return ", ".join(parts)

@@ -35,6 +35,7 @@ COMMON = {
     where whether which while who whole whose why will with within without would yes yet you your
     """.split()
 }
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
 TITLES = {"title", "set_title", "suptitle"}
 # A title that names what is drawn has no such word, unless it asks (`How often …`, `Where …`).
 TELLING = re.compile(
@@ -115,8 +116,9 @@ def shown_too_early(cell, question):
         yield f"the cell that begins {first!r} prints or draws; tag it hide-output"
     if asserts(cell) and not hides_input(cell):
         yield f"the cell that begins {first!r} asserts, which states the answer; tag it hide-input"
+    asked = {*NUMBER.findall(question)}
     for line in first_lines(cell):
-        new = [number for number in re.findall(r"\d+(?:\.\d+)?", line) if number not in question]
+        new = [number for number in NUMBER.findall(line) if number not in asked]
         if new:
             yield (
                 f"a folded output shows its first line in JupyterLab, and {line[:50]!r} has the number "
