@@ -231,9 +231,10 @@ def mirrors_the_library(path, notebook):
 
 
 def is_mostly_brief(path, notebook):
-    """Half of the cells whose code stands open have at most eight lines; mirrored ones are as they are."""
-    sources = [cell.source for _, cell in code_cells(notebook) if not hides_input(cell)]
-    lengths = [len(source.splitlines()) for source in sources if not mirrored_file(source)]
+    """Half of the cells whose code stands open have at most eight lines, mirrored ones and stubs apart."""
+    cells = [cell for _, cell in code_cells(notebook) if not mirrored_file(cell.source)]
+    cells = [cell for cell in cells if not hides_input(cell) and "exercise" not in tags(cell)]
+    lengths = [len(cell.source.splitlines()) for cell in cells]
     brief = sum(n <= USUAL for n in lengths)
     if 2 * brief < len(lengths):
         yield f"{brief} of {len(lengths)} open code cells have at most {USUAL} lines; it must be half of them"
