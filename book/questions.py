@@ -215,7 +215,7 @@ def tells(line, question, answer, setting=""):
     runs = [said[i : i + len(opening)] for i in range(len(said))]
     if line.rstrip().endswith("?"):
         return False
-    if len(opening) >= 2 and {*opening} - COMMON and opening in runs:
+    if len(opening) >= 2 and any(len(word) > 4 or word not in COMMON for word in opening) and opening in runs:
         return True
     fresh = content(heart) - content(question) - content(setting)
     shared = fresh & content(line)

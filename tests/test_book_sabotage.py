@@ -26,6 +26,7 @@ from nbformat.v4 import new_markdown_cell as prose
 from nbformat.v4 import new_output
 from notebooks import ROOT, SETUP, keep_what_varies, normal, read, run, text, write
 from PIL import Image
+from questions import tells
 from rules import complaints, rules, shows_the_library
 
 FIGURE = """\
@@ -546,6 +547,22 @@ def test_a_question_that_is_given_away_is_red(chapter, how):
     spoil, want = GIVEN_AWAY[how]
     lines = [line for line in chapter(spoil) if line.startswith("keeps_its_questions")]
     assert lines and want in "\n".join(lines), lines
+
+
+@pytest.mark.parametrize(
+    "line, told",
+    [
+        ("So it is fewer than one in ten.", True),  # how the answer begins, though the question offers it
+        ("Is it fewer than one in ten?", False),
+        ("It writes 300 dates.", False),
+        ("The year comes out right, the month does not.", True),
+        ("The year stands first.", False),
+    ],
+)
+def test_a_line_tells_the_answer_by_its_beginning_or_by_its_words(line, told):
+    question = "How many of 300 dates are right: half, a quarter, fewer than one in ten?"
+    answer = "\n\nFewer than one in ten. Every year is right, and nearly no month.\n"
+    assert tells(line, question, answer, setting="It writes dates.") == told
 
 
 FAIR = {
