@@ -1,6 +1,6 @@
-"""The authors' tool: from an empty notebook to a chapter that is stored as it ran.
+"""The authors' tool: from the first cell to a chapter that is stored as it ran.
 
-    python book/chapters.py new 04_score_functions    an empty chapter and its solutions
+    python book/chapters.py new 04_score_functions    a chapter and its solutions, to be filled in
     python book/chapters.py draft 04                  drafts/04_score_functions.py -> the notebook
     python book/chapters.py redraft 04                the notebook -> drafts/04_score_functions.py
     python book/chapters.py mirror                    rewrite mirrored cells from the library
@@ -23,6 +23,8 @@ from pathlib import Path
 
 import course_map
 import rules
+import skeleton
+from minutes import counted
 from mirrors import mirror
 from nbclient.exceptions import CellExecutionError
 from notebooks import (
@@ -30,7 +32,7 @@ from notebooks import (
     COVER,
     ROOT,
     cover,
-    empty,
+    is_solution,
     keep_what_varies,
     normal,
     notebooks,
@@ -72,16 +74,16 @@ def store(notebook, path):
 
 
 def new(words):
-    """Make empty notebooks for these chapters."""
+    """Begin these chapters and their solutions, with all that the form asks for, to be filled in."""
     for word in words or sys.exit("Name the chapter, as in: new 04_score_functions"):
         title = word[3:].replace("_", " ").capitalize()
-        for path, heading in (
-            (CHAPTERS / f"{word}.ipynb", f"{int(word[:2])} · {title}"),
-            (CHAPTERS / "solutions" / f"{word}.ipynb", f"Solutions {int(word[:2])} · {title}"),
+        for path, notebook in (
+            (CHAPTERS / f"{word}.ipynb", skeleton.chapter(int(word[:2]), title)),
+            (CHAPTERS / "solutions" / f"{word}.ipynb", skeleton.solutions(int(word[:2]), title)),
         ):
             if path.exists():
                 sys.exit(f"{shown(path)} exists already.")
-            store(empty(heading), path)
+            store(notebook, path)
 
 
 def jupytext():
@@ -132,8 +134,9 @@ def renew(words):
 
 
 def draw_map(words):
-    """Redraw the course map in chapter 00."""
+    """Redraw the course map in chapter 00, and count the minutes in the README's table."""
     path = chosen(words or ["00"])[0]
+    course_map.README.write_text(course_map.readme(notebooks()), encoding="utf-8", newline="\n")
     store(normal(course_map.redrawn(read(path), notebooks(path.parent))), path)
 
 
@@ -161,7 +164,10 @@ def refresh(words):
 
 
 def check(words):
-    """Print what the rules still ask for; fail if there is anything."""
+    """Print each chapter's minutes, and what the rules still ask for; fail if there is anything."""
+    for path in chosen(words):
+        if not is_solution(path):
+            print(f"{path.name[:2]}: {counted(read(path)).words()}")
     complaints = [f"{shown(path)}: {line}" for path in chosen(words) for line in rules.complaints(path)]
     complaints += rules.shows_the_library(notebooks())
     print("\n".join(complaints) or "Every rule of the book is kept.")

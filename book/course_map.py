@@ -1,19 +1,21 @@
 """The course map of chapter 00: the list of chapters, and where each row of the curriculum is explained, run,
 checked and tried.
 
-The rows stand in assets/00_preface/curriculum.json, what a chapter leaves you with in the README's table. The
-places come from the tags of the chapters' cells: `explains:S1`, `runs:S1`, `checks:S1`, `tries:S1`. What has
-no place yet is shown as open.
+The rows stand in assets/00_preface/curriculum.json, what a chapter leaves you with in the README's table,
+whose last column, the minutes, is counted from the chapters. The places come from the tags of the chapters'
+cells: `explains:S1`, `runs:S1`, `checks:S1`, `tries:S1`. What has no place yet is shown as open.
 """
 
 import json
 import re
 
-from exercises import FORM, exercises
-from notebooks import ROOT, is_solution, number, read, tags
+from cells import headings, tags
+from minutes import counted
+from notebooks import ROOT, is_solution, number, read
 
 CURRICULUM = ROOT / "assets" / "00_preface" / "curriculum.json"
 README = ROOT / "README.md"
+ROW = re.compile(r"^(\| (\d\d) \| .+? \| (.+?) \|)(.*) \|$", re.MULTILINE)  # a chapter's, in its table
 PLACES = {"explains:": "explained", "runs:": "run", "checks:": "checked", "tries:": "tried"}
 HEAD = "", "what", "explained", "run", "checked", "tried in exercise"
 ROWS = (
@@ -31,8 +33,17 @@ def curriculum():
 
 def gains():
     """What each chapter leaves you with, in the words of the README: number -> words."""
-    table = re.findall(r"^\| (\d\d) \| .+? \| (.+) \|$", README.read_text(encoding="utf-8"), re.MULTILINE)
-    return {int(chapter): words for chapter, words in table}
+    table = ROW.findall(README.read_text(encoding="utf-8"))
+    return {int(chapter): words for _, chapter, words, _ in table}
+
+
+def readme(paths):
+    """The README's text, with the minutes of the chapters in its table as they are counted now."""
+    took = {number(path): counted(read(path)).words(to=5) for path in paths if not is_solution(path)}
+    return ROW.sub(
+        lambda row: f"{row[1]}{f' {time}' if (time := took.get(int(row[2]))) else ''} |",
+        README.read_text(encoding="utf-8"),
+    )
 
 
 def places(books):
@@ -45,7 +56,8 @@ def places(books):
         section = here = path.stem
         for cell in notebook.cells:
             for level, heading in headings(cell):
-                exercise, numbered = re.match(r"Exercise ([\d.]+)", heading), re.match(r"\d+\.\d+", heading)
+                exercise = re.match(r"Exercise ([\d.]+)", heading)
+                numbered = re.match(r"\d+\.\d+|L\d+", heading)
                 if numbered or (level <= 2 and not exercise):
                     section = numbered[0] if numbered else escaped(heading)
                 here = exercise[1] if exercise else section
@@ -54,12 +66,6 @@ def places(books):
                     seen = found.setdefault((row, kind), [])
                     seen += [] if here in seen else [here]
     return found
-
-
-def headings(cell):
-    """The headings of a Markdown cell: (level, words)."""
-    text = re.sub(r"```.*?```", "", cell.source, flags=re.DOTALL) if cell.cell_type == "markdown" else ""
-    return [(len(marks), words) for marks, words in re.findall(r"^(#{1,6})\s+(.*)", text, re.MULTILINE)]
 
 
 def escaped(words):
@@ -77,12 +83,6 @@ def folded(summary, words):
     return f"<details><summary>{summary}</summary>\n\n{words}\n\n</details>"
 
 
-def minutes(notebook):
-    """How many minutes a chapter's exercises ask for together."""
-    forms = [FORM.fullmatch(exercise.heading) for exercise in exercises(notebook)]
-    return f"{sum(int(form[3]) for form in forms if form)} min"
-
-
 def course_map(paths, rows=None):
     """The whole text of the map: the chapters in a list, then their rows, which fold out."""
     rows, leaves = rows or curriculum(), gains()
@@ -98,7 +98,7 @@ def course_map(paths, rows=None):
             listed.append([f"{chapter:02}", f"{title} *(planned)*", leaf, ""])
             planned += [[row["id"], escaped(row["what"]), f"{chapter:02} {title}"] for row in mine]
             continue
-        listed.append([f"{chapter:02}", f"[{title}]({path.name})", leaf, minutes(books[path])])
+        listed.append([f"{chapter:02}", f"[{title}]({path.name})", leaf, counted(books[path]).words(to=5)])
         left = sum(row["id"] in still_open for row in mine)
         where = [[", ".join(found.get((row["id"], kind), ["open"])) for kind in PLACES] for row in mine]
         lines = [[row["id"], escaped(row["what"]), *there] for row, there in zip(mine, where, strict=True)]
@@ -109,7 +109,7 @@ def course_map(paths, rows=None):
         folds.append(folded(summary, table(["", "what", "chapter"], planned)))
     done = len(rows) - len(still_open)
     count = f"Of {len(rows)} rows, {done} have all of these; {len(still_open)} are open."
-    chapters = table(["", "chapter", "what it leaves you with", "exercises"], listed)
+    chapters = table(["", "chapter", "what it leaves you with", "how long"], listed)
     return "\n\n".join([chapters, f"{ROWS} {count}", *folds])
 
 

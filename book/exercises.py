@@ -11,11 +11,9 @@ import ast
 import re
 from dataclasses import dataclass, field
 
+from cells import EXERCISE, EXERCISE_FORM, printed, tags
 from mirrors import names
-from notebooks import tags
 
-HEADING = re.compile(r"### Exercise (\d+)\.(\d+)(.*)")
-FORM = re.compile(r" · (predict|code|investigate) · (●○○|●●○|●●●) · (\d+) min$")
 HINT = re.compile(r"<details>\s*<summary>Hint (\d+)</summary>(.*?)</details>", re.DOTALL)
 
 
@@ -31,7 +29,7 @@ class Exercise:
     @property
     def kind(self):
         """predict, code or investigate; None where the heading does not say."""
-        form = FORM.fullmatch(self.heading)
+        form = EXERCISE_FORM.fullmatch(self.heading)
         return form and form[1]
 
     @property
@@ -49,7 +47,7 @@ def exercises(notebook):
     for cell in notebook.cells:
         first = cell.source.split("\n", 1)[0]
         if cell.cell_type == "markdown" and first.startswith("#"):
-            match = HEADING.fullmatch(first.rstrip())
+            match = EXERCISE.fullmatch(first.rstrip())
             current = match and Exercise(int(match[1]), int(match[2]), match[3])
             found += [current] if current else []
         if current:
@@ -70,11 +68,6 @@ def answer(source):
         ) if function in defined:
             return function, check
     raise ValueError("must end with check.<name>(<function>), for a function that it defines")
-
-
-def printed(cell):
-    """What the cell has printed, as stored."""
-    return "".join(output.get("text", "") for output in cell.outputs if output.output_type == "stream")
 
 
 def form_of_exercises(notebook, chapter, least=8):

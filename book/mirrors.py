@@ -11,7 +11,8 @@ from itertools import pairwise
 
 from notebooks import ROOT
 
-# A public name of a taught module is shown in exactly one chapter, or stands here with the chapter that will.
+# A public name of a taught module is shown first in exactly one chapter, in the open, or stands in LATER with
+# the chapter that will, or is plumbing.
 TAUGHT = (
     *("text", "recurrent", "scores", "attention", "alignment", "position", "layers", "transformer"),
     *("loss", "schedule", "train", "decode", "evaluate"),
@@ -23,7 +24,6 @@ LATER = {
     "attention.padding_mask": 7,
     "attention.split_heads": 8,
     "attention.merge_heads": 8,
-    "attention.check_heads": 8,
     "attention.MultiHeadAttention": 8,
     "attention.fused_attention": 17,
     "attention.fused_is_faster": 17,
@@ -55,20 +55,32 @@ LATER = {
     "decode.sample": 13,
     "decode.truncated": 13,
     "decode.generate": 13,
-    "decode.upto_end": 13,
     "decode.beam": 13,
     "decode.expand": 13,
     "decode.length_penalty": 13,
     "decode.longest": 13,
-    "decode.dropout_off": 13,
     "decode.translate": 13,
     "evaluate.Score": 13,
     "evaluate.bleu": 13,
     "evaluate.chrf": 13,
     "evaluate.Comparison": 13,
     "evaluate.paired": 13,
-    "evaluate.check_texts": 13,
 }
+
+PLUMBING = {  # validates, reports, keeps house: a chapter links to it, and never shows it in the open
+    "text.check_ids",
+    "recurrent.CheckedEmbedding",
+    "attention.check_mask",
+    "attention.check_heads",
+    "train.next_batch",
+    "train.look",
+    "train.Progress",
+    "decode.upto_end",
+    "decode.dropout_off",
+    "evaluate.check_pairs",
+    "evaluate.check_texts",
+}
+ANNOTATED = 11  # shows every class of the Transformer again, in the open, and some before their own chapter
 
 HEADER = re.compile(r"#\s*(lib/\S+)\s*$")
 

@@ -1,20 +1,22 @@
 """A chapter as a file: its name, its first cell, how it is run, and the one form in which it is stored.
 
 A stored notebook depends on nothing but its text and what its cells print: ids come from the cells' text,
-counts run from 1 to n, and of the metadata only tags and alternative texts stay. Running it twice leaves no
-diff.
+counts run from 1 to n, and of the metadata only tags, alternative texts, and the folds that the tags ask for
+stay. A chapter's title is followed by its minutes. Running it twice leaves no diff.
 """
 
 import base64
 import hashlib
 from pathlib import Path
 
+import minutes
 import nbformat
+from cells import folding, is_code, tags
 from ipykernel.kernelspec import RESOURCES, get_kernel_dict
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell
 from pictures import complaint
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -22,7 +24,7 @@ CHAPTERS = ROOT / "chapters"
 COVER = ROOT / "assets" / "readme.png"
 
 SETUP = """\
-# On Colab this cell fetches and installs the course. Where `heed` is installed, it does nothing.
+# Set-up on Colab: fetches the course. Where it is installed, this does nothing.
 import importlib.util
 import sys
 
@@ -69,21 +71,13 @@ def write(notebook, path):
     path.write_text(text(notebook), encoding="utf-8", newline="\n")
 
 
-def tags(cell, prefix=""):
-    """The cell's tags that begin with the prefix, without it: tags(cell, "runs:") -> ["S1"]."""
-    return [tag.removeprefix(prefix) for tag in cell.metadata.get("tags", []) if tag.startswith(prefix)]
-
-
-def empty(title):
-    """A notebook with the set-up cell and a title."""
-    return normal(new_notebook(cells=[new_code_cell(SETUP), new_markdown_cell(f"# {title}")]))
-
-
 def normal(notebook):
     """The notebook in its stored form. It is a new notebook; the one given stays as it was."""
     cells = [cell for cell in notebook.cells if "setup" not in tags(cell) and cell.source != SETUP]
-    setup = next((cell for cell in notebook.cells if cell.source == SETUP), new_code_cell(SETUP))
-    setup.metadata = {"tags": ["setup"]}
+    setups = [cell for cell in notebook.cells if is_code(cell) and cell not in cells]
+    ran = any(cell.get("execution_count") for cell in setups)
+    setup = new_code_cell(SETUP, metadata={"tags": ["setup"]}, execution_count=1 if ran else None)
+    took = minutes.counted(notebook)
     seen, count, stored = {}, 0, []
     for cell in [setup, *cells]:
         source = "\n".join(line.rstrip() for line in cell.source.split("\n")).strip("\n")
@@ -91,17 +85,21 @@ def normal(notebook):
             continue
         if cell.cell_type not in ("markdown", "code"):
             raise ValueError(f"A {cell.cell_type} cell has no place in a chapter: {source[:60]!r}")
+        if not is_code(cell):
+            source = minutes.with_head(source, took)
         twin = seen[cell.cell_type, source] = seen.get((cell.cell_type, source), 0) + 1
         kept = {key: cell.metadata[key] for key in ("alt", "tags") if cell.metadata.get(key)}
         name = hashlib.sha256(f"{cell.cell_type} {twin} {source}".encode()).hexdigest()[:12]
-        if cell.cell_type == "markdown":
+        if not is_code(cell):
             pasted = {"attachments": cell.attachments} if cell.get("attachments") else {}
             stored.append(new_markdown_cell(source, id=name, metadata=kept, **pasted))
             continue
         count += 1
         outputs = [tidy(output, count, kept) for output in joined(cell.get("outputs", []))]
-        done = count if cell.get("execution_count") else None
-        stored.append(new_code_cell(source, id=name, metadata=kept, execution_count=done, outputs=outputs))
+        done, folds = count if cell.get("execution_count") else None, folding(cell)
+        stored.append(
+            new_code_cell(source, id=name, metadata=kept | folds, execution_count=done, outputs=outputs)
+        )
     return nbformat.from_dict({"cells": stored, "metadata": METADATA, "nbformat": 4, "nbformat_minor": 5})
 
 

@@ -11,16 +11,25 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
+import folds
+import minutes
+import nbformat
+import questions
+from cells import LABORATORY, headings, hides_input, is_code, pictures, python, tags
 from course_map import PLACES, course_map, curriculum, map_cell
 from exercises import form_of_exercises, form_of_solutions
-from IPython.core.inputtransformer2 import TransformerManager
-from mirrors import LATER, TAUGHT, definitions, mirrored, mirrored_file, names, public
-from notebooks import ROOT, SETUP, is_solution, normal, notebooks, number, read, tags, text
+from mirrors import ANNOTATED, LATER, PLUMBING, TAUGHT, definitions, mirrored, mirrored_file, names, public
+from notebooks import ROOT, SETUP, is_solution, normal, notebooks, number, read, text
 
 LONGEST = 40  # lines of a code cell
-USUAL = 6  # half of a chapter's code cells are not longer
+USUAL = 8  # half of a chapter's open code cells are not longer
+WIDTH = 80  # columns of a code cell: the page of the HTML edition holds them
+SITTING = 60  # minutes to read a chapter
+SECTIONS = 7  # numbered ones: from the failure, 3.0, to 3.6
+CLOSING = ("What this does not show", "What to remember", "Sources", "Exercises")
 FIGURES = 6
 EXERCISES = 8
+OLD_FORM = {1, 2, 3, 11, 14}  # chapters that are still to be rewritten in the form of today; it shrinks
 LIBRARIES = {"heed", "torch", "numpy", "matplotlib", "seaborn", "babel", "num2words", "tokenizers", "IPython"}
 MACHINE = re.compile(
     r"(?<![\w.])/(?:home|Users|root|tmp|var|mnt|content|work|opt|usr)/\w+|\b[A-Z]:\\+(?:Users|Program)"
@@ -33,19 +42,6 @@ LINK = re.compile(r"(!?)\[[^\]]*\]\(([^)\s]+)[^)]*\)")
 def code_cells(notebook):
     """The code cells, each with the number that Jupyter shows beside it."""
     return list(enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), start=1))
-
-
-def pictures(cell):
-    """The outputs of a cell that are pictures."""
-    return [output for output in cell.get("outputs", []) if "image/png" in output.get("data", {})]
-
-
-def python(source):
-    """A cell's syntax tree; magics such as %pip are turned into calls first. Empty if it is not Python."""
-    try:
-        return ast.parse(TransformerManager().transform_cell(source))
-    except SyntaxError:
-        return ast.parse("")
 
 
 def prose(source):
@@ -138,6 +134,14 @@ def has_short_cells(path, notebook):
             yield f"cell {i} has {n} lines, and {LONGEST} are the most"
 
 
+def fits_the_page(path, notebook):
+    """Code is at most eighty columns wide, so that no line of it scrolls sideways."""
+    for i, cell in code_cells(notebook):
+        for line in cell.source.splitlines():
+            if len(line) > WIDTH:
+                yield f"cell {i} has {len(line)} columns; {WIDTH} are the most: {line.strip()[:40]!r}"
+
+
 def is_in_stored_form(path, notebook):
     """The file is as `book/chapters.py run` leaves it."""
     if text(normal(notebook)) != path.read_text(encoding="utf-8"):
@@ -226,19 +230,14 @@ def mirrors_the_library(path, notebook):
 # --- What a chapter must have besides -----------------------------------------------------------------------
 
 
-def speaks_before_code(path, notebook):
-    """Prose stands before every code cell."""
-    for (_, before), (i, cell) in pairwise(enumerate(notebook.cells, start=1)):
-        if cell.cell_type == "code" and before.cell_type == "code":
-            yield f"no prose before the code cell that begins {cell.source[:40]!r} (number {i} of all cells)"
-
-
 def is_mostly_brief(path, notebook):
-    """Half of the code cells have at most six lines."""
-    lengths = [len(cell.source.splitlines()) for _, cell in code_cells(notebook)]
+    """Half of the cells whose code stands open have at most eight lines, mirrored ones and stubs apart."""
+    cells = [cell for _, cell in code_cells(notebook) if not mirrored_file(cell.source)]
+    cells = [cell for cell in cells if not hides_input(cell) and "exercise" not in tags(cell)]
+    lengths = [len(cell.source.splitlines()) for cell in cells]
     brief = sum(n <= USUAL for n in lengths)
     if 2 * brief < len(lengths):
-        yield f"{brief} of {len(lengths)} code cells have at most {USUAL} lines; it must be half of them"
+        yield f"{brief} of {len(lengths)} open code cells have at most {USUAL} lines; it must be half of them"
 
 
 def has_figures(path, notebook):
@@ -297,6 +296,56 @@ def draws_the_map(path, notebook):
             yield str(error)
 
 
+# --- The form of a chapter today ----------------------------------------------------------------------------
+
+
+def is_read_in_an_hour(path, notebook):
+    """A lesson is what one person reads in one sitting."""
+    lesson = minutes.counted(notebook).lesson
+    if lesson > SITTING:
+        yield f"the lesson takes {lesson:.0f} minutes to read, and {SITTING} are the most"
+
+
+def keeps_the_order(path, notebook):
+    """Sections n.0 to n.6 at most, what they do not show, what to remember, sources, exercises, laboratory.
+
+    The preface has no numbered sections; of the rest it has sources and exercises.
+    """
+    n, titles = number(path), [words for part, words in placed(notebook) if words == part]
+    count = sum(bool(re.match(r"\d+\.\d+ ", words)) for words in titles)
+    if n and [words.split()[0] for words in titles[:count]] != [f"{n}.{k}" for k in range(count)]:
+        yield f"the numbered sections come first, {n}.0, {n}.1, …, and here they are {titles}"
+    if n and not 2 <= count <= SECTIONS:
+        yield f"{count} numbered sections; from 2 to {SECTIONS} they may be, {n}.0 to {n}.{SECTIONS - 1}"
+    wanted = [*(CLOSING if n else CLOSING[2:]), *[LABORATORY] * (LABORATORY in titles)]
+    closing = titles[count:] if n else titles[-len(wanted) :]
+    if closing != wanted:
+        yield f"closes with {closing}, and should close with {wanted}"
+
+
+def keeps_its_places(path, notebook):
+    """Exercises are gathered under their heading, and the laboratory's parts L1, L2, … under theirs."""
+    parts = [(part, words) for part, words in placed(notebook) if re.match(r"L\d", words)]
+    exercises = [(part, words) for part, words in placed(notebook) if words.startswith("Exercise ")]
+    for home, found in (("Exercises", exercises), (LABORATORY, parts)):
+        for part, words in found:
+            if part != home:
+                yield f"{words!r} stands in {part!r} and belongs in {home!r}"
+    names = [words.split(" · ")[0] for _, words in parts]
+    if names != [f"L{k + 1}" for k in range(len(names))]:
+        yield f"the parts of the laboratory are headed `### L1 · …`, `### L2 · …`, and not {names}"
+
+
+def placed(notebook):
+    """Every heading below the title, with the section it stands in: itself, if it opens one."""
+    part = None
+    for cell in notebook.cells:
+        for level, words in headings(cell):
+            part = words if level == 2 else part
+            if level > 1:
+                yield part, words
+
+
 # --- What solutions must have besides -----------------------------------------------------------------------
 
 
@@ -319,6 +368,8 @@ ANY = (
     names_no_machine,
     draws_png,
     has_short_cells,
+    fits_the_page,
+    folds.names_its_folds,
     is_in_stored_form,
     opens_with_setup,
     describes_its_figures,
@@ -329,7 +380,8 @@ ANY = (
     mirrors_the_library,
 )
 CHAPTER = (
-    speaks_before_code,
+    folds.speaks_before_code,
+    folds.says_what_held,
     is_mostly_brief,
     has_figures,
     has_exercises,
@@ -338,12 +390,21 @@ CHAPTER = (
     defines_nothing_twice,
     draws_the_map,
 )
+TODAY = (
+    is_read_in_an_hour,
+    keeps_the_order,
+    keeps_its_places,
+    folds.asserts_once_in_the_open,
+    questions.keeps_its_questions,
+)
 SOLUTIONS = (solves_every_exercise,)
 
 
 def rules(path):
     """The rules that hold for this notebook."""
-    return ANY + (SOLUTIONS if is_solution(path) else CHAPTER)
+    if is_solution(path):
+        return ANY + SOLUTIONS
+    return ANY + CHAPTER + (TODAY if number(path) not in OLD_FORM else ())
 
 
 def complaints(path):
@@ -361,30 +422,55 @@ def public_names(module, root=ROOT):
 
 
 def shown_where(paths):
-    """Which chapters show a definition in a mirrored cell: `module.name` -> the files' names."""
+    """Where chapters show a definition: `module.name` -> a list of (file's name, folded?, text before)."""
     found = {}
     for path in paths:
-        for _, cell in code_cells(read(path)):
-            file = mirrored_file(cell.source)
+        for before, cell in pairwise([nbformat.v4.new_markdown_cell(), *read(path).cells]):
+            file = mirrored_file(cell.source) if is_code(cell) else None
             for name in definitions(cell.source) if file else []:
                 module = file.removeprefix("lib/heed/").removesuffix(".py").replace("/", ".")
-                found.setdefault(f"{module}.{name}", []).append(path.name)
+                prose = "" if is_code(before) else before.source
+                found.setdefault(f"{module}.{name}", []).append((path.name, hides_input(cell), prose))
     return found
 
 
-def shows_the_library(paths, taught=TAUGHT, later=LATER, root=ROOT):
-    """Complaints: each public name of a taught module is mirrored in exactly one chapter, or promised."""
+def shows_the_library(paths, taught=TAUGHT, later=LATER, plumbing=PLUMBING, root=ROOT):
+    """Complaints: each public name of a taught module is shown first, in the open, in exactly one chapter.
+
+    Or it is promised to a chapter, or is plumbing. Another chapter may show it again, folded, below a link to
+    the first; the annotated Transformer also in the open.
+    """
     chapters = [path for path in paths if not is_solution(path)]
     found, written = shown_where(chapters), {number(path) for path in chapters}
-    for module in taught:
-        for name in public_names(module, root):
-            where, full = found.get(f"{module}.{name}", []), f"{module}.{name}"
-            if len(where) > 1:
-                yield f"{full} is mirrored {len(where)} times: {', '.join(where)}"
-            if not where and full not in later:
-                yield f"{full} is mirrored in no chapter, and LATER does not promise it to one"
-            if full in later and (where or later[full] in written):
+    everything = [f"{module}.{name}" for module in taught for name in public_names(module, root)]
+    for full in everything:
+        where = found.get(full, [])
+        if full in plumbing:
+            for file in [file for file, folded, _ in where if not folded]:
+                yield f"{full} is plumbing, and {file} shows it in the open: link to it, or fold the cell"
+        elif full in later:
+            if later[full] in written or any(int(file[:2]) != ANNOTATED for file, _, _ in where):
                 yield f"{full} is promised to chapter {later[full]}, which is written, or is mirrored already"
-    everything = {f"{module}.{name}" for module in taught for name in public_names(module, root)}
-    for full in set(later) - everything:
-        yield f"{full} is promised to chapter {later[full]}, and the library has no such name"
+        elif not where:
+            yield f"{full} is mirrored in no chapter, and LATER does not promise it to one"
+        else:
+            yield from shown_again(full, *where)
+    for full in {*later, *plumbing} - {*everything}:
+        promise = f"promised to chapter {later[full]}" if full in later else "called plumbing"
+        yield f"{full} is {promise}, and the library has no such name"
+    for full in {*later} & {*plumbing}:
+        yield f"{full} is plumbing and promised to chapter {later[full]}"
+
+
+def shown_again(full, first, *others):
+    """Complaints about the places that show one name: (file's name, folded?, text before), in order."""
+    home, folded, _ = first
+    if folded:
+        yield f"{full} is shown first in {home}, and folded there"
+    for file, folded, before in others:
+        if file == home:
+            yield f"{full} is mirrored twice in {home}"
+        elif not folded and int(file[:2]) != ANNOTATED:
+            yield f"{full} is shown again in {file}, in the open: tag the cell hide-input; {home} teaches it"
+        elif f"]({home}" not in before:
+            yield f"{full} is shown again in {file}, and the text before does not link to {home}"

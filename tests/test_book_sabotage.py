@@ -17,13 +17,16 @@ import sys
 import chapters as tool
 import nbformat
 import pytest
-from course_map import course_map, gains
+from cells import tags
+from course_map import course_map, gains, readme
+from minutes import Minutes, counted
 from mirrors import definitions, mirror, mirrored
 from nbformat.v4 import new_code_cell as code
 from nbformat.v4 import new_markdown_cell as prose
 from nbformat.v4 import new_output
-from notebooks import ROOT, keep_what_varies, normal, read, run, text, write
+from notebooks import ROOT, SETUP, keep_what_varies, normal, read, run, text, write
 from PIL import Image
+from questions import tells
 from rules import complaints, rules, shows_the_library
 
 FIGURE = """\
@@ -47,7 +50,8 @@ What is the sum of a number and itself?
 CHECK = """\
 class check:
     def double(yours):
-        print("✓ double: it doubles" if yours(3) == 6 else "○ Not started: fill in the function above")"""
+        held = yours(3) == 6
+        print("✓ double: it doubles" if held else "○ Not started: fill it in")"""
 
 VARIES = """\
 import time
@@ -64,6 +68,39 @@ bar.update({"text/plain": "half"}, raw=True)
 bar.update({}, raw=True)
 print("done")"""
 
+ASKED = """\
+squares = [n**2 for n in range(5)]
+steps = [after - before for before, after in zip(squares, squares[1:])]
+print("steps of the curve:")
+print(steps)"""
+
+DRAWN = """\
+# figure: the curve and its steps
+plt.bar(range(4), steps, label="steps")
+plt.title("The curve, cut up")
+plt.legend()
+plt.show()"""
+
+HELD = """\
+# check: what the answer says
+assert steps == [1, 3, 5, 7], "the odd numbers are expected"
+print("✓ the four steps are odd")"""
+
+QUESTION = """\
+## How a curve rises
+
+> **Question.** The curve $y = x^2$ rises from 0 to 16 in four steps. By how much does
+> each of them rise?
+
+The next cell measures it."""
+
+ANSWER = """\
+<details><summary>Answer</summary>
+
+By the odd numbers one, three, five, seven. Between two squares lies twice the smaller root, and one.
+
+</details>"""
+
 CELLS = [  # the code cells; the numbers in the tests below count them from 0, the set-up cell
     code("x = 6\nprint(x)"),
     code("x = 7 * x\nprint(x)"),
@@ -75,6 +112,9 @@ CELLS = [  # the code cells; the numbers in the tests below count them from 0, t
     code(VARIES, metadata={"tags": ["nbval-ignore-output"]}),
     code(PROGRESS),
     code(CHECK),
+    code(ASKED, metadata={"tags": ["hide-output"]}),
+    code(DRAWN, metadata={"tags": ["hide-input", "hide-output"], "alt": "Four bars, each higher by two"}),
+    code(HELD, metadata={"tags": ["hide-input"]}),
     code("def double(x): ...\n\n\ncheck.double(double)", metadata={"tags": ["exercise"]}),
 ]
 
@@ -83,9 +123,11 @@ def written():
     """The chapter as an author leaves it, before it has run: a word of prose before every cell."""
     first = [prose("# 0 · Tiny"), prose(course_map([]), metadata={"tags": ["course-map"]})]
     notebook = nbformat.v4.new_notebook(cells=first)
-    for cell in copy.deepcopy(CELLS[:-1]):
+    *plain, asked, drawn, held, exercise = copy.deepcopy(CELLS)
+    for cell in plain:
         notebook.cells += [prose("A cell follows: $a! = b$ and `simply!`."), cell]
-    notebook.cells += [prose(EXERCISE), copy.deepcopy(CELLS[-1])]
+    notebook.cells += [prose(QUESTION), asked, drawn, prose(ANSWER), held]
+    notebook.cells += [prose("## Sources"), prose("## Exercises"), prose(EXERCISE), exercise]
     return normal(mirror(notebook))
 
 
@@ -198,6 +240,14 @@ def set_tags(number, *names):
     return spoil
 
 
+def rewrite_first(number, line):
+    def spoil(notebook):
+        output = coded(notebook, number).outputs[0]
+        output.text = "\n".join([line, *output.text.split("\n")[1:]])
+
+    return spoil
+
+
 def set_count(number, count):
     def spoil(notebook):
         coded(notebook, number).execution_count = count
@@ -220,6 +270,11 @@ def without(number):
 
 def silence(notebook):
     del notebook.cells[5]
+
+
+def silence_before_a_cell_after_a_folded_one(notebook):
+    fold = coded(notebook, 13)
+    notebook.cells.insert(notebook.cells.index(fold) + 1, code("x", execution_count=14))
 
 
 def nameless(notebook):
@@ -271,12 +326,67 @@ SPOILED = {
     "SVG": (add_output(3, **SVG), "draws_png"),
     "SVG in HTML": (add_output(1, **html("<div><svg></svg></div>")), "draws_png"),
     "an over-long cell": (set_source(1, "\n".join(["x = 6"] * 41)), "has_short_cells"),
+    "a line that scrolls": (set_source(1, f"print({'6 + ' * 20}6)"), "fits_the_page"),
+    "a fold without its tag": (
+        lambda notebook: coded(notebook, 1).metadata.update(jupyter={"source_hidden": True}),
+        "is_in_stored_form",
+    ),
+    "a tag without its fold": (set_tags(1, "hide-output"), "is_in_stored_form"),
+    "minutes by hand": (
+        lambda notebook: notebook.cells[1].update(source="# 0 · Tiny\n\n*7 minutes to read*"),
+        "is_in_stored_form",
+    ),
+    "a fold without a name": (change(13, "# check: what the answer says\n", ""), "names_its_folds"),
+    "a fold with half a name": (change(13, "what the answer says", "steps"), "names_its_folds"),
+    "folded text": (
+        lambda notebook: notebook.cells[3].metadata.update(tags=["hide-input"]),
+        "names_its_folds",
+    ),
+    "a folded check that says nothing": (
+        lambda notebook: coded(notebook, 13).update(outputs=[]),
+        "says_what_held",
+    ),
+    "a folded check that says ✓": (
+        lambda notebook: coded(notebook, 13).outputs[0].update(text="✓ held\n"),
+        "says_what_held",
+    ),
+    "a folded check that says more": (
+        lambda notebook: coded(notebook, 13).outputs[0].update(text="✓ the steps are odd\n[1, 3, 5, 7]\n"),
+        "says_what_held",
+    ),
+    "a folded check that prints numbers": (
+        lambda notebook: coded(notebook, 13).outputs[0].update(text="0.97\n"),
+        "says_what_held",
+    ),
+    "two assertions in the open": (
+        lambda notebook: [coded(notebook, i).update(source="assert True") for i in (1, 2)],
+        "asserts_once_in_the_open",
+    ),
+    "two assertions in the open, one torch's": (
+        lambda notebook: [
+            coded(notebook, i).update(source=source)
+            for i, source in ((1, "assert True"), (2, "torch.testing.assert_close(x, x)"))
+        ],
+        "asserts_once_in_the_open",
+    ),
+    "too long to read": (say("word " * 12_100), "is_read_in_an_hour"),
+    "an exercise in the lesson": (
+        lambda notebook: notebook.cells.insert(4, prose(EXERCISE)),
+        "keeps_its_places",
+    ),
+    "exercises before the sources": (
+        lambda notebook: [
+            cell.update(source="## Sources") for cell in notebook.cells if "Exer" in cell.source
+        ],
+        "keeps_the_order",
+    ),
+    "an output that answers stands open": (set_tags(11), "keeps_its_questions"),
     "stored by another program": (
         lambda notebook: coded(notebook, 1).metadata.update(collapsed=True),
         "is_in_stored_form",
     ),
     "no set-up cell": (without(0), "opens_with_setup"),
-    "another set-up cell": (change(0, "it does nothing", "nothing happens"), "opens_with_setup"),
+    "another set-up cell": (change(0, "this does nothing", "nothing happens"), "opens_with_setup"),
     "no alternative text": (nameless, "describes_its_figures"),
     "two figures in a cell": (twice_the_figure, "describes_its_figures"),
     "an image without words": (say("![](../assets/x.png)"), "describes_its_figures"),
@@ -301,6 +411,10 @@ SPOILED = {
     "a mirrored cell that hides": (change(6, "# lib/heed", "# from lib/heed"), "mirrors_the_library"),
     "a mirrored cell that is not Python": (change(6, "return", "return ("), "mirrors_the_library"),
     "no prose before a cell": (silence, "speaks_before_code"),
+    "no prose before a cell after a folded one": (
+        silence_before_a_cell_after_a_folded_one,
+        "speaks_before_code",
+    ),
     "most cells long": (
         lambda notebook: [coded(notebook, i).update(source="x = 6\n" * 9) for i in range(1, 9)],
         "is_mostly_brief",
@@ -354,6 +468,127 @@ def test_solutions_with_a_cell_missing_or_mistaken_are_red(chapter, spoil):
     assert any(line.startswith("solves_every_exercise") for line in chapter(spoil, where="solutions"))
 
 
+def between(words):
+    def spoil(notebook):
+        (cell,) = (cell for cell in notebook.cells if cell.source == QUESTION)
+        cell.source = words(cell.source)
+
+    return spoil
+
+
+def answered(words):
+    def spoil(notebook):
+        (cell,) = (cell for cell in notebook.cells if cell.source == ANSWER)
+        cell.source = words
+
+    return spoil
+
+
+BEFORE, TITLED = "The next cell measures it.", '"The curve, cut up"'
+TOLD = "is told before it folds out"
+GIVEN_AWAY = {
+    "text open": (set_tags(11), "prints or draws"),
+    "a figure open": (set_tags(12, "hide-input"), "prints or draws"),
+    "an assertion open": (
+        set_source(11, ASKED + "\nassert steps[-1] == 7"),
+        "asserts, which states the answer",
+    ),
+    "a title with the finding": (change(12, TITLED, '"Each step is odd"'), "states a finding ('is')"),
+    "a title with a comparison": (change(12, TITLED, '"Every step is higher"'), "states a finding"),
+    "a title with the answer": (change(12, TITLED, '"Odd numbers, rising"'), TOLD),
+    "a title with a number": (change(12, TITLED, 'f"{len(steps)} odd numbers"'), TOLD),
+    "a title given by its name": (
+        change(12, f"plt.title({TITLED})", 'plt.gca().set(title="It rises, and never falls")'),
+        "states a finding ('never')",
+    ),
+    "a label in the legend": (change(12, 'label="steps"', 'label="the odd numbers"'), TOLD),
+    "words in the figure": (
+        change(12, "plt.legend()", 'plt.text(0, 0, "odd numbers")'),
+        TOLD,
+    ),
+    "a title kept in a name": (
+        set_source(11, ASKED + '\ntitle = "Steps are odd"'),
+        "states a finding ('are')",
+    ),
+    "a title open in open code": (
+        set_source(11, ASKED + '\nplt.suptitle("The steps only grow")'),
+        "states a finding ('only')",
+    ),
+    "a print": (set_source(11, ASKED + '\nprint("odd numbers:", steps)'), TOLD),
+    "a comment": (set_source(11, ASKED + "  # one, three, five, seven"), TOLD),
+    "the name of a fold": (change(12, "the curve and its steps", "steps by odd numbers"), TOLD),
+    "the first line of a folded output": (rewrite_first(11, "odd numbers, one after the other:"), TOLD),
+    "a number in the first line": (rewrite_first(11, "1 3 5 7"), "has the number 1"),
+    "a sentence between": (
+        between(lambda source: source.replace(BEFORE, "You will meet the odd numbers.")),
+        TOLD,
+    ),
+    "the answer's beginning": (
+        between(lambda source: source.replace(BEFORE, "It rises by the odd numbers.")),
+        TOLD,
+    ),
+    "the section's heading": (
+        between(lambda source: source.replace("How a curve rises", "The odd numbers")),
+        TOLD,
+    ),
+    "no answer": (answered("The steps are odd."), "no answer folds out"),
+    "another fold": (answered(ANSWER.replace("Answer", "Hint")), "no answer folds out"),
+    "an answer below the next heading": (answered(f"## Next\n\n{ANSWER}"), "no answer folds out"),
+    "an answer below the next question": (answered(f"> **Question.** Why?\n\n{ANSWER}"), "no answer"),
+    "an answer of three words": (
+        answered("<details><summary>Answer</summary>\n\nBy odd numbers.\n\n</details>"),
+        "shorter than its reason",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", GIVEN_AWAY)
+def test_a_question_that_is_given_away_is_red(chapter, how):
+    spoil, want = GIVEN_AWAY[how]
+    lines = [line for line in chapter(spoil) if line.startswith("keeps_its_questions")]
+    assert lines and want in "\n".join(lines), lines
+
+
+@pytest.mark.parametrize(
+    "line, told",
+    [
+        ("So it is fewer than one in ten.", True),  # how the answer begins, though the question offers it
+        ("Is it fewer than one in ten?", False),
+        ("It writes 300 dates.", False),
+        ("The year comes out right, the month does not.", True),
+        ("The year stands first.", False),
+    ],
+)
+def test_a_line_tells_the_answer_by_its_beginning_or_by_its_words(line, told):
+    question = "How many of 300 dates are right: half, a quarter, fewer than one in ten?"
+    answer = "\n\nFewer than one in ten. Every year is right, and nearly no month.\n"
+    assert tells(line, question, answer, setting="It writes dates.") == told
+
+
+FAIR = {
+    "a title that asks": change(12, TITLED, '"How much each step is"'),
+    "a title with a colon": change(12, TITLED, '"The curve: what is cut, and where"'),
+    "a print in folded code": change(12, "plt.legend()", 'print("the odd numbers are", steps)'),
+    "a message of an assertion in folded code": change(
+        12, "plt.legend()", 'assert steps, "the odd numbers are expected"'
+    ),
+    "a name that the section has used": between(
+        lambda source: source.replace("> **Q", "Odd numbers are 1, 3 and 5.\n\n> **Q").replace(
+            BEFORE, "For odd numbers see above."
+        )
+    ),
+    "a question between": between(lambda source: source.replace(BEFORE, "By one, three, five, or x?")),
+    "an answer in the cell of its question": lambda notebook: between(lambda s: f"{s}\n\n{ANSWER}")(notebook),
+    "a question without code": answered(f"{ANSWER}\n\n> **Question.** Why?\n\n{ANSWER}"),
+    "an example of a question, in a listing": answered(f"{ANSWER}\n\n```\n> **Question.** Why?\n```"),
+}
+
+
+@pytest.mark.parametrize("how", FAIR)
+def test_a_question_that_is_fair_is_green(chapter, how):
+    assert not any(line.startswith("keeps_its_questions") for line in chapter(FAIR[how]))
+
+
 def test_training_in_double_is_fine(chapter):
     source = "import torch\n\ntorch.set_default_dtype(torch.float64)\ntrain(model)"
     assert not any("trains_in_double" in line for line in chapter(set_source(1, source)))
@@ -365,7 +600,7 @@ def test_a_chapter_beyond_the_preface_needs_figures_exercises_and_its_rows(chapt
 
 
 def test_every_rule_is_broken_by_some_test_here(tmp_path):
-    every = {*rules(tmp_path / "01.ipynb"), *rules(tmp_path / "solutions" / "01.ipynb")}
+    every = {*rules(tmp_path / "04.ipynb"), *rules(tmp_path / "solutions" / "01.ipynb")}
     names = {rule.__name__ for rule in every}
     spoiled = {rule for _, rule in SPOILED.values()}
     assert names == spoiled | {"has_figures", "covers_its_rows", "solves_every_exercise"}
@@ -425,20 +660,22 @@ def test_a_cell_that_mirrors_nothing_is_refused(library, stub):
         mirrored(f"# lib/heed/{stub}", library)
 
 
-def shown_by(library, *cells, taught=("tiny",), later=None):
-    """What the rule says when each chapter, from 01 on, mirrors these stubs."""
+def shown_by(library, *cells, later=None, plumbing=(), last=None):
+    """What the rule says when each chapter, from 01 on, mirrors these stubs: (stub, tags, text before)."""
     paths = []
-    for i, stub in enumerate(cells, start=1):
-        path = library / "chapters" / f"{i:02}_x.ipynb"
-        write(normal(nbformat.v4.new_notebook(cells=[code("# lib/heed/tiny.py\n" + stub)])), path)
+    for i, cell in enumerate(cells, start=1):
+        stub, marks, before = cell if isinstance(cell, tuple) else (cell, [], "")
+        number = last if last and i == len(cells) else i
+        path = library / "chapters" / f"{number:02}_x.ipynb"
+        mirrored_cell = code("# lib/heed/tiny.py\n" + stub, metadata={"tags": marks})
+        write(normal(nbformat.v4.new_notebook(cells=[prose(before), mirrored_cell])), path)
         paths.append(path)
-    return list(shows_the_library(paths, taught, later or {}, library))
+    return list(shows_the_library(paths, ("tiny",), later or {}, plumbing, library))
 
 
 def test_every_public_name_is_shown_once(library):
     everything = "SIZE = A = B = 0\ndef twice(): ...\nclass Thing: ..."
     assert shown_by(library, everything) == []
-    assert shown_by(library, everything, "A = 0") == ["tiny.A is mirrored 2 times: 01_x.ipynb, 02_x.ipynb"]
     assert [line.split(" is ")[0] for line in shown_by(library, "SIZE = 0\nA = 0", "B = 0")] == [
         "tiny.twice",
         "tiny.Thing",
@@ -448,6 +685,50 @@ def test_every_public_name_is_shown_once(library):
     assert "is written" in shown_by(library, rest, later={"tiny.Thing": 1})[0]
     assert "mirrored already" in shown_by(library, everything, later={"tiny.Thing": 9})[0]
     assert "no such name" in shown_by(library, everything, later={"tiny.Thong": 9})[0]
+
+
+ALL = "SIZE = A = B = 0\ndef twice(): ...\nclass Thing: ..."
+LINK = "Taught in [chapter 1](01_x.ipynb)."
+
+
+def test_a_later_chapter_shows_a_name_again_folded_and_with_a_link(library):
+    assert shown_by(library, ALL, ("A = 0", ["hide-input"], LINK)) == []
+    assert shown_by(library, ALL, ("A = 0", ["hide-input"], "Taught [before](01_x.ipynb#there).")) == []
+    assert "in the open" in shown_by(library, ALL, ("A = 0", [], LINK))[0]
+    assert "does not link to 01_x" in shown_by(library, ALL, ("A = 0", ["hide-input"], "Taught before."))[0]
+    assert "does not link to 01_x" in shown_by(library, ALL, ("A = 0", ["hide-input"], "[2](02_x.ipynb)"))[0]
+
+
+def test_a_chapter_shows_a_name_once(library):
+    path = library / "chapters" / "01_x.ipynb"
+    stub = f"# lib/heed/tiny.py\n{ALL}"
+    again = code(stub + "\n# again", metadata={"tags": ["hide-input"]})
+    write(normal(nbformat.v4.new_notebook(cells=[prose(""), code(stub), prose(LINK), again])), path)
+    lines = list(shows_the_library([path], ("tiny",), {}, (), library))
+    assert len(lines) == 5 and "tiny.Thing is mirrored twice in 01_x.ipynb" in lines
+
+
+def test_the_first_chapter_shows_a_name_in_the_open(library):
+    hidden = shown_by(library, (ALL, ["hide-input"], ""))
+    assert len(hidden) == 5 and all("folded there" in line for line in hidden)
+
+
+def test_the_annotated_transformer_shows_what_it_likes_with_a_link(library):
+    assert shown_by(library, ALL, ("A = 0", [], LINK), last=11) == []
+    assert "does not link" in shown_by(library, ALL, ("A = 0", [], ""), last=11)[0]
+    rest = "SIZE = A = B = 0\ndef twice(): ..."
+    assert shown_by(library, rest, ("class Thing: ...", [], ""), later={"tiny.Thing": 9}, last=11) == []
+    assert "already" in shown_by(library, rest, ("class Thing: ...", [], ""), later={"tiny.Thing": 9})[0]
+
+
+def test_plumbing_is_never_shown_in_the_open(library):
+    rest = "SIZE = A = B = 0\ndef twice(): ..."
+    assert shown_by(library, rest, plumbing={"tiny.Thing"}) == []
+    assert shown_by(library, rest, ("class Thing: ...", ["hide-input"], ""), plumbing={"tiny.Thing"}) == []
+    assert "plumbing" in shown_by(library, ALL, plumbing={"tiny.Thing"})[0]
+    assert "no such name" in shown_by(library, ALL, plumbing={"tiny.Thong"})[0]
+    promised = shown_by(library, rest, plumbing={"tiny.Thing"}, later={"tiny.Thing": 9})
+    assert promised == ["tiny.Thing is plumbing and promised to chapter 9"]
 
 
 def test_running_twice_leaves_no_diff(stored, tmp_path):
@@ -468,6 +749,102 @@ def test_the_stored_form_is_its_own_stored_form(stored):
     assert text(normal(stored)) == text(stored)
     picture = coded(stored, 3).outputs[0]
     assert picture.metadata == {"image/png": {"alt": "A straight line that rises from one to two"}}
+
+
+def test_folds_are_stored_from_the_tags_and_from_nothing_else(stored):
+    cells = [coded(stored, i).metadata for i in (0, 11, 12, 13, 1)]
+    folds = [{key: cell.get(key) for key in ("jupyter", "collapsed") if key in cell} for cell in cells]
+    assert folds == [
+        {"jupyter": {"source_hidden": True}},
+        {"jupyter": {"outputs_hidden": True}, "collapsed": True},
+        {"jupyter": {"source_hidden": True, "outputs_hidden": True}, "collapsed": True},
+        {"jupyter": {"source_hidden": True}},
+        {},
+    ]
+    spoiled = copy.deepcopy(stored)
+    coded(spoiled, 1).metadata.update(jupyter={"outputs_hidden": True}, collapsed=True, scrolled=True)
+    del coded(spoiled, 11).metadata["collapsed"]
+    assert text(normal(spoiled)) == text(stored)
+    assert not any("jupyter" in cell.metadata for cell in stored.cells if cell.cell_type == "markdown")
+
+
+def test_a_set_up_cell_of_yesterday_is_replaced_and_counts_as_run(stored):
+    spoiled = copy.deepcopy(stored)
+    spoiled.cells[0].source = "# An older one"
+    assert text(normal(spoiled)) == text(stored)
+    spoiled.cells[0].execution_count = None
+    assert normal(spoiled).cells[0].execution_count is None
+
+
+PAGE = [  # minutes to read: of each cell that counts, beside it
+    (prose("# 7 · Masks\n\n*99 minutes to read*\n\n" + "word " * 200), 204 / 200),
+    (code("x = 1\n\ny = 2\n" * 10), 1),
+    (code("# data: all of it\n" * 60, metadata={"tags": ["hide-input"]}), 0),
+    (prose("word " * 100 + "<details><summary>Answer</summary>\n\n" + "word " * 500 + "</details>"), 0.5),
+    (prose("### Exercise 7.1 · predict · ●○○ · 25 min\n\n" + "word " * 900), 0),
+    (code("x = 1\n" * 40), 0),
+    (prose("## The laboratory"), None),
+]
+
+
+def picture():
+    return new_output("display_data", data={"image/png": "", "text/plain": "x"})
+
+
+def test_minutes_are_counted_by_what_stands_open():
+    cells = [code(SETUP, metadata={"tags": ["setup"]}), *(copy.deepcopy(cell) for cell, _ in PAGE)]
+    cells[3].outputs = [picture(), picture(), picture()]  # a figure of a folded cell is looked at
+    cells += [prose("### L1 · Seeds\n\n" + "word " * 396), code("x = 1", outputs=[picture()])]
+    took = counted(nbformat.v4.new_notebook(cells=cells))
+    assert took.lesson == pytest.approx(sum(n for _, n in PAGE[:-1]) + 1)
+    assert took.laboratory == pytest.approx(403 / 200 + 1 / 20 + 1 / 3)
+    assert took.exercises == 25
+    assert took.words() == "4 minutes to read, 2 for the laboratory, 25 minutes of exercises"
+    assert took.words(to=5) == "5 minutes to read, 5 for the laboratory, 25 minutes of exercises"
+
+
+@pytest.mark.parametrize(
+    "minutes, words",
+    [
+        (5, "5 minutes"),
+        (44, "45 minutes"),
+        (45, "1 hour"),
+        (74, "1 hour"),
+        (75, "1½ hours"),
+        (115, "2 hours"),
+        (160, "2½ hours"),
+    ],
+)
+def test_exercises_are_told_in_half_hours(minutes, words):
+    assert Minutes(20, 0, minutes).words() == f"20 minutes to read, {words} of exercises"
+    assert Minutes(20, 0, 0).words() == "20 minutes to read"
+
+
+def test_the_head_of_a_chapter_tells_its_minutes_and_no_other_cell_does():
+    notebook = nbformat.v4.new_notebook(cells=[cell for cell, _ in copy.deepcopy(PAGE)])
+    head = "*5 minutes to read, 5 for the laboratory, 25 minutes of exercises*"
+    assert normal(notebook).cells[1].source.startswith(f"# 7 · Masks\n\n{head}\n\nword")
+    cells = [prose("# 7 · Masks"), prose("*1 minute to read*"), prose("# 8 apples")]
+    bare = nbformat.v4.new_notebook(cells=cells)
+    sources = [cell.source for cell in normal(bare).cells[1:]]
+    assert sources == ["# 7 · Masks\n\n*5 minutes to read*", "*1 minute to read*", "# 8 apples"]
+    assert text(normal(normal(bare))) == text(normal(bare))
+    solved = nbformat.v4.new_notebook(cells=[prose("# Solutions 7 · Masks")])
+    assert normal(solved).cells[1].source == "# Solutions 7 · Masks"
+
+
+def test_the_readme_tells_the_minutes_of_written_chapters(tmp_path):
+    path = tmp_path / "07_masks.ipynb"
+    write(nbformat.v4.new_notebook(cells=[prose("# 7 · Masks\n\n" + "word " * 8000)]), path)
+    rows = {line[2:4]: line for line in readme([path]).split("\n") if line[:3] == "| 0"}
+    assert rows["07"].endswith("leaks | 40 minutes to read |") and rows["01"].endswith("vanish | |")
+    assert gains()[7] == "the future, the padding, and leaks"
+
+
+def test_check_tells_the_minutes_of_a_chapter(begun, capsys):
+    with pytest.raises(SystemExit):
+        tool.check(["04"])
+    assert "\n04: 1 minute to read, 1 for the laboratory, 10 minutes of ex" in capsys.readouterr().out
 
 
 def test_a_raw_cell_is_refused_and_not_taken_for_code(stored):
@@ -494,14 +871,90 @@ def test_from_a_draft_to_a_notebook_and_back(stored, tmp_path, monkeypatch, caps
     assert "is_run_in_order" in "".join(complaints(path))
 
 
-def test_a_new_chapter_is_empty_and_in_stored_form(tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def begun(tmp_path, monkeypatch, capsys):
+    """A chapter and its solutions as the tool begins them, in a folder of their own."""
     monkeypatch.setattr(tool, "CHAPTERS", tmp_path / "chapters")
     tool.new(["04_score_functions"])
-    path = tmp_path / "chapters" / "04_score_functions.ipynb"
-    assert read(path).cells[1].source == "# 4 · Score functions"
-    assert not any("stored_form" in line or "setup" in line for line in complaints(path))
+    return tmp_path / "chapters" / "04_score_functions.ipynb"
+
+
+def test_a_new_chapter_asks_only_for_what_its_author_has_to_fill_in(begun):
+    notebook = read(begun)
+    assert notebook.cells[1].source.startswith("# 4 · Score functions\n\n*5 minutes to read, 5 for the lab")
+    assert text(normal(notebook)) == begun.read_text(encoding="utf-8")
+    everything = " ".join(str(tags(cell)) for cell in notebook.cells)
+    assert all(tag in everything for tag in ("hide-input", "hide-output", "exercise"))
+    assert {line.split(":")[0] for line in complaints(begun)} == {
+        "is_run_in_order",
+        "is_not_cleared",
+        "mirrors_the_library",
+        "says_what_held",
+        "has_figures",
+        "has_exercises",
+        "covers_its_rows",
+    }
+    solved = complaints(begun.parent / "solutions" / begun.name)
+    assert {line.split(":")[0] for line in solved} == {
+        "is_run_in_order",
+        "is_not_cleared",
+        "solves_every_exercise",
+    }
+    mirror(notebook)  # its stub names something of the library
     with pytest.raises(SystemExit, match="exists already"):
         tool.new(["04_score_functions"])
+
+
+MISPLACED = {
+    "an eighth section": (
+        "## 4.1 The mechanism",
+        "\n\n".join(f"## 4.{k} X" for k in range(1, 8)),
+        "8 numbered",
+    ),
+    "one section": ("## 4.1 The mechanism", "### The mechanism", "1 numbered sections"),
+    "a number twice": ("## 4.1 The", "## 4.0 The", "sections come first"),
+    "another chapter's number": ("## 4.1 The", "## 3.1 The", "sections come first"),
+    "a section without a number": ("## 4.1 The", "## The half\n\n## 4.1 The", "sections come first"),
+    "no box of what is not shown": ("## What this does not show", "### Caution", "should close with"),
+    "nothing to remember": ("## What to remember", "### Well", "should close with"),
+    "no sources": ("## Sources", "### Literature", "should close with"),
+    "another section at the end": ("## Sources", "## Sources\n\n## Read next", "should close with"),
+    "the laboratory before the exercises": (
+        "## Exercises",
+        "## The laboratory\n\n## Exercises",
+        "should close with",
+    ),
+    "a part of the laboratory in the lesson": (
+        "## 4.1 The",
+        "### L1 · A\n\n## 4.1 The",
+        "belongs in",
+    ),
+    "a part of the laboratory without its number": ("### L1 · A", "### L2 · A", "are headed"),
+    "an exercise in the laboratory": (
+        "### L1 · A control",
+        "### L1 · A control\n\n### Exercise 4.2 · predict · ●○○ · 5 min",
+        "belongs in 'Exercises'",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", MISPLACED)
+def test_a_chapter_out_of_order_is_red(begun, how):
+    old, new, want = MISPLACED[how]
+    notebook = read(begun)
+    (cell,) = (cell for cell in notebook.cells if old in cell.source)
+    cell.source = cell.source.replace(old, new)
+    write(notebook, begun)
+    lines = [line for line in complaints(begun) if line.startswith("keeps_")]
+    assert any(want in line for line in lines), lines
+
+
+def test_a_chapter_without_a_laboratory_keeps_the_order(begun):
+    notebook = read(begun)
+    del notebook.cells[-2:]
+    write(normal(notebook), begun)
+    assert not any(line.startswith("keeps_") for line in complaints(begun))
+    assert "laboratory" not in read(begun).cells[1].source
 
 
 def test_the_map_says_what_the_tags_say(tmp_path):
@@ -527,7 +980,9 @@ def test_the_map_says_what_the_tags_say(tmp_path):
     ]
     lines = course_map([tmp_path / "07_masks.ipynb"], rows).splitlines()
     written, planned = [line for line in lines if line.startswith("| 0")]
-    assert written.startswith("| 07 | [Masks](07_masks.ipynb) | ") and written.endswith(" | 15 min |")
+    assert written.startswith("| 07 | [Masks](07_masks.ipynb) | ") and written.endswith(
+        " | 5 minutes to read, 15 minutes of exercises |"
+    )
     assert planned.startswith("| 08 | Heads *(planned)* | ")
     assert [line.split(" | ")[2] for line in (written, planned)] == [gains()[7], gains()[8]]
     assert "| S1 | a \\| b | The \\| mask | 7.2, 7.3 | 7.2 | 7.1, 7.2 |" in lines
@@ -592,7 +1047,10 @@ LIVE = {  # code cell -> how it is spoiled
     7: ("another kind of output", as_display(7)),
     8: ("a cleared cell whose output may vary", clear(8)),
     9: ("a line too many", rewrite(9, "begun\nhalf\ndone\n")),
-    11: ("a stub that says something else", rewrite(11, "○ Not begun\n")),
+    11: ("a folded output that changed", rewrite(11, "steps of the curve:\n[1, 3, 5, 9]\n")),
+    12: ("a folded picture that changed", repaint(12)),
+    13: ("a folded check that says something else", rewrite(13, "✓ the four steps are even\n")),
+    14: ("a stub that says something else", rewrite(14, "○ Not begun\n")),
 }
 
 
