@@ -369,6 +369,11 @@ SPOILED = {
         ],
         "asserts_once_in_the_open",
     ),
+    "an open cell that needs a folded one": (set_tags(1, "hide-input"), "stands_without_its_folds"),
+    "an open function that needs a folded cell": (
+        lambda notebook: coded(notebook, 10).update(source=f"def slow():\n    return plot\n\n\n{ASKED}"),
+        "stands_without_its_folds",
+    ),
     "too long to read": (say("word " * 12_100), "is_read_in_an_hour"),
     "an exercise in the lesson": (
         lambda notebook: notebook.cells.insert(4, prose(EXERCISE)),

@@ -89,19 +89,14 @@ class AttentionSeq2Seq(nn.Module):
         super().__init__()
         self.encoder = BidirectionalEncoder(source_vocab, d_embed, d_hidden)
         self.first = nn.Linear(d_hidden, d_hidden)
-        self.decoder = AttentionDecoder(
-            target_vocab, d_embed, d_hidden, d_memory=2 * d_hidden
-        )
+        d_both = 2 * d_hidden  # both directions of the encoder
+        self.decoder = AttentionDecoder(target_vocab, d_embed, d_hidden, d_both)
 
     def forward(self, source, target_in):
-        """Score each target token, given the source and the true tokens before.
+        """Score each target token, given the true ones before it.
 
-        This is teacher forcing.
-
-        source: (b, n_source)
-        target_in: (b, n_target)
-
-        Returns (b, n_target, vocab).
+        source: (b, n_source). target_in: (b, n_target).
+        Returns (b, n_target, vocab). This is teacher forcing.
         """
         s, memory = self.start(source)
         logits = []
@@ -118,7 +113,5 @@ class AttentionSeq2Seq(nn.Module):
         return torch.tanh(self.first(backward)), memory
 
     def step(self, y, state, memory):
-        """One step of writing: from the last token y (b) and the state,
-        scores (b, vocab) and a state.
-        """
+        """One step: y (b) and a state give scores (b, vocab) and a state."""
         return self.decoder(y, state, *memory)

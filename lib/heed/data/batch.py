@@ -46,16 +46,18 @@ class Batch:
 
 
 def pad(sequences):
-    """Write id lists of different lengths into one rectangle, filled up with PAD.
+    """Write id lists of different lengths as the rows of a tensor, padded.
 
     sequences: b lists of ids; an empty list is a row of PAD
 
-    Returns a LongTensor (b, n), where n is the longest length. Raises ValueError if there is no list at all.
+    Returns a LongTensor (b, n), where n is the longest length.
+    Raises ValueError if there is no list at all.
     """
     if not sequences:
         raise ValueError("pad needs at least one sequence, got none")
     n = max(map(len, sequences))
-    return torch.tensor([[*row, *[PAD] * (n - len(row))] for row in sequences], dtype=torch.long)
+    rows = [[*row, *[PAD] * (n - len(row))] for row in sequences]
+    return torch.tensor(rows, dtype=torch.long)
 
 
 def pad_batch(pairs):
