@@ -74,7 +74,10 @@ def stands_without_its_folds(path, notebook):
 
 def defines_and_uses(source):
     """The names that a cell gives to the cells after it, and the names of that kind that it uses."""
-    tables = [symtable.symtable(TransformerManager().transform_cell(source), "cell", "exec")]
+    try:
+        tables = [symtable.symtable(TransformerManager().transform_cell(source), "cell", "exec")]
+    except SyntaxError:
+        return set(), set()
     defined = {s.get_name() for s in tables[0].get_symbols() if s.is_assigned() or s.is_imported()}
     used = set()
     while tables:

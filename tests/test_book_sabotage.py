@@ -369,7 +369,10 @@ SPOILED = {
         ],
         "asserts_once_in_the_open",
     ),
-    "an open cell that needs a folded one": (set_tags(1, "hide-input"), "stands_without_its_folds"),
+    "an open cell that needs a folded one": (
+        lambda notebook: [coded(notebook, i).metadata.update(tags=["hide-input"]) for i in (1, 2)],
+        "stands_without_its_folds",
+    ),
     "an open function that needs a folded cell": (
         lambda notebook: coded(notebook, 10).update(source=f"def slow():\n    return plot\n\n\n{ASKED}"),
         "stands_without_its_folds",
