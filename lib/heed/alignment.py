@@ -118,7 +118,5 @@ class AttentionSeq2Seq(nn.Module):
         return torch.tanh(self.first(backward)), memory
 
     def step(self, y, state, memory):
-        """One step of writing: from the last token y (b) and the state,
-        scores (b, vocab) and a state.
-        """
+        """One step: y (b) and a state give scores (b, vocab) and a state."""
         return self.decoder(y, state, *memory)
