@@ -182,10 +182,7 @@ class Classifier(nn.Module):
 
 
 class ConditionalLanguageModel(nn.Module):
-    """1 → N: a sequence from one label.
-
-    The label sets the first state; each token that is written is read again.
-    """
+    """1 → N: a sequence from one label, which sets the first state."""
 
     def __init__(self, n_classes, vocab, d_embed, d_hidden):
         super().__init__()
@@ -195,11 +192,7 @@ class ConditionalLanguageModel(nn.Module):
         self.out = nn.Linear(d_hidden, vocab)
 
     def forward(self, labels, ids):
-        """Return a score for each next token (b, n, vocab).
-
-        labels: (b)
-        ids: (b, n), from BOS on
-        """
+        """From labels (b) and ids (b, n), score what follows (b, n, vocab)."""
         x, state = self.embed(ids), self.start(labels)[None]
         states, _ = self.rnn(x, state)  # (b, n, d_hidden)
         return self.out(states)  # (b, n, vocab)

@@ -51,9 +51,7 @@ def check_ids(ids, n, position=()):
 
 
 class Vocabulary:
-    """A numbered list of tokens.
-
-    The first four are always `<pad>`, `<bos>`, `<eos>` and `<unk>`.
+    """A numbered list of tokens, of which the first four are `SPECIAL`.
 
     tokens: strings; a repeated one counts once, and the special ones may be
         among them or not
@@ -65,19 +63,13 @@ class Vocabulary:
 
     @classmethod
     def build(cls, sequences, min_count=1):
-        """Number the tokens that occur `min_count` times or more.
-
-        The frequent come first, then the alphabet decides.
-        """
+        """Number the tokens seen `min_count` times, the frequent first."""
         counts = Counter(token for sequence in sequences for token in sequence)
         ordered = sorted(counts, key=lambda token: (-counts[token], token))
         return cls(token for token in ordered if counts[token] >= min_count)
 
     def encode(self, sequence, bos=False, eos=False):
-        """Turn tokens into a list of ids, on request between BOS and EOS.
-
-        An unknown token becomes UNK.
-        """
+        """Turn tokens into ids, on request between BOS and EOS."""
         ids = [self.ids.get(token, UNK) for token in sequence]
         return [BOS] * bos + ids + [EOS] * eos
 
@@ -139,18 +131,16 @@ class Characters(Vocabulary):
 class Merged(Characters):
     """Characters, and the longer tokens that merges make of them within words.
 
-    A *merge* makes one token of two neighbours. Encoding splits the text into
-    words and signs, and makes the merges in each of them, in their order
-    (Sennrich, Haddow & Birch 2016, algorithm 1; the bytes and the spaces inside
-    of tokens are later ideas). Nothing is normalised: case, spaces, accents
-    come out as they went in. Text that looks like a special token is text.
+    Encoding splits the text into words and signs, and makes the merges in each,
+    in their order (Sennrich, Haddow & Birch 2016, algorithm 1; bytes and spaces
+    inside of tokens are later ideas). Nothing is normalised. Text that looks
+    like a special token is text.
 
     characters: those with a token of their own; all others are written as bytes
     merges: pairs of tokens, the first learned first; both are characters or the
         results of earlier merges
 
-    Raises ValueError for a merge of unknown tokens, or one whose result would
-    be a special token.
+    Raises ValueError for a merge of unknown tokens, or into a special one.
     """
 
     def __init__(self, characters, merges=()):
@@ -171,10 +161,7 @@ class Merged(Characters):
         return self.labels(self.encode(text))
 
     def labels(self, ids):
-        """The tokens behind these ids, for people.
-
-        Raises ValueError for an id outside the vocabulary.
-        """
+        """The tokens behind these ids, for people. Raises as `decode` does."""
         check_ids(ids, len(self))
         return [self.tokens[int(i)].translate(MARKS) for i in ids]
 

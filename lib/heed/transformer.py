@@ -48,14 +48,7 @@ class Encoder(nn.Module):
         self.norm = LayerNorm(layer.size)
 
     def forward(self, x, mask, caches=()):
-        """Carry the tokens through all layers.
-
-        x: (b, n, d_model)
-        mask: as for the layers' attention
-        caches: one for each layer, or none
-
-        Returns (b, n, d_model).
-        """
+        """x: (b, n, d_model). caches: one a layer. Returns (b, n, d_model)."""
         for i, layer in enumerate(self.layers):
             x = layer(x, mask, *caches[i : i + 1])  # (b, n, d_model)
         return self.norm(x)  # (b, n, d_model)
@@ -76,13 +69,11 @@ class Decoder(nn.Module):
         memory: (b, n_source, d_model)
         source_mask: (b, 1, 1, n_source)
         target_mask: (b, 1, n, n)
-        caches: one for each layer, or none
 
         Returns (b, n, d_model).
         """
         for i, layer in enumerate(self.layers):
-            cache = caches[i : i + 1]
-            x = layer(x, memory, source_mask, target_mask, *cache)
+            x = layer(x, memory, source_mask, target_mask, *caches[i : i + 1])
         return self.norm(x)  # (b, n, d_model)
 
 
@@ -115,11 +106,7 @@ class EncoderDecoder(nn.Module):
         self.generator = generator
 
     def forward(self, source, target_in):
-        """Return vectors (b, n, d_model), not scores.
-
-        source: (b, n_source)
-        target_in: (b, n), from BOS on
-        """
+        """From source (b, n_source), target_in (b, n) to (b, n, d_model)."""
         source_mask = padding_mask(source)  # (b, 1, 1, n_source)
         causal = causal_mask(target_in.shape[1]).to(source.device)  # (n, n)
         target_mask = padding_mask(target_in) & causal  # (b, 1, n, n)
@@ -127,25 +114,13 @@ class EncoderDecoder(nn.Module):
         return self.decode(memory, source_mask, target_in, target_mask)
 
     def encode(self, source, source_mask):
-        """Carry the source through the encoder.
-
-        source: (b, n_source)
-        source_mask: (b, 1, 1, n_source)
-
-        Returns (b, n_source, d_model).
-        """
+        """From source (b, n_source) to the memory (b, n_source, d_model)."""
         return self.encoder(self.source_embed(source), source_mask)
 
     def decode(self, memory, source_mask, target_in, target_mask, cache=None):
-        """Carry the target through the decoder; with a cache, its new tokens.
+        """From memory and target_in (b, n) to vectors (b, n, d_model).
 
-        memory: (b, n_source, d_model)
-        source_mask: (b, 1, 1, n_source)
-        target_in: (b, n)
-        target_mask: (b, 1, n, n); with a cache, over all tokens so far
-        cache: a `heed.decode.Cache`, which knows what came before target_in
-
-        Returns (b, n, d_model).
+        With a cache (`heed.decode.Cache`), target_in holds only the new tokens.
         """
         start, caches = (0, ()) if cache is None else (cache.n, cache.layers)
         x = self.target_embed(target_in, start)  # (b, n, d_model)
@@ -218,16 +193,12 @@ def make_model(
 ):  # fmt: skip
     """Build a Transformer; the default is the paper's base model (table 3).
 
-    Every matrix starts from Xavier's uniform distribution
-    (Glorot & Bengio 2010), every embedding from a normal one with standard
-    deviation 1/√d_model: multiplied by √d_model, its entries have variance 1.
+    Every matrix starts from Xavier's uniform distribution (Glorot & Bengio
+    2010), every embedding from a normal one with standard deviation 1/√d_model:
+    multiplied by √d_model, its entries have variance 1.
 
-    norm: "pre", before each sublayer and once after the last layer; or "post",
-        after each sublayer, as in the paper
-    self_attention: `MultiHeadAttention` or a subclass of it; attention to the
-        source is the plain one
-
-    Raises ValueError for another norm.
+    norm: "pre" or "post" the sublayer; anything else raises a ValueError
+    self_attention: a class; attention to the source is `MultiHeadAttention`
     """
 
     def attention(kind):
@@ -243,9 +214,8 @@ def make_model(
 
     own, source = self_attention, MultiHeadAttention
     encoder_layer = EncoderLayer(d_model, attention(own), *rest())
-    decoder_layer = DecoderLayer(
-        d_model, attention(own), attention(source), *rest()
-    )
+    parts = attention(own), attention(source), *rest()
+    decoder_layer = DecoderLayer(d_model, *parts)
     model = EncoderDecoder(
         Encoder(encoder_layer, n_layers),
         Decoder(decoder_layer, n_layers),
