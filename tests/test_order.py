@@ -15,6 +15,7 @@ FILES = sorted(path for path in LIBRARY.rglob("*.py") if path.parent != LIBRARY 
 # What a module does not know, beyond the order; most say so in their first lines.
 MODELS = {"heed.recurrent", "heed.scores", "heed.attention", "heed.alignment"}
 KNOWS_NOTHING_OF = {
+    "bpe": {"torch", "heed.text"},
     "text": {"torch.nn"},
     "data": {"torch.nn"},
     "plot": {"torch", "heed.text", "heed.data"},

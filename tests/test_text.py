@@ -14,8 +14,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from heed.bpe import WORDS
 from heed.data import multi30k
-from heed.text import BOS, BYTES, EOS, PAD, SPECIAL, UNK, WORDS, Characters, Subwords, Vocabulary, check_ids
+from heed.text import BOS, BYTES, EOS, PAD, SPECIAL, UNK, Characters, Subwords, Vocabulary, check_ids
 
 SENTENCES = [["the", "cat", "sees", "the", "dog"], ["a", "cat"]]
 LINES = [
@@ -294,7 +295,7 @@ def test_the_fingerprint_is_of_everything_that_decides_an_encoding(monkeypatch):
     merges = [("a", "b"), ("b", "a")]
     found = [Subwords("ab", merges).fingerprint, Subwords("ab", merges[::-1]).fingerprint]
     found += [Subwords("abc", merges).fingerprint, Subwords("ab", merges[:1]).fingerprint]
-    monkeypatch.setattr("heed.text.WORDS", WORDS + "|x")
+    monkeypatch.setattr("heed.bpe.WORDS", WORDS + "|x")
     found += [Subwords("ab", merges).fingerprint]
     assert len(set(found)) == 5
 

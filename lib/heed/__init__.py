@@ -20,6 +20,7 @@ OLDEST_PYTHON = (3, 11)
 OLDEST_TORCH = (2, 9)
 
 MODULES = (
+    "bpe",
     "text",
     "data",
     "plot",

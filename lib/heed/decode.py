@@ -1,11 +1,13 @@
-"""Decoding: what a trained model writes, token by token, when nobody tells it the right answer.
+"""Decoding: what a trained model writes, token by token, on its own.
 
-Three ways to choose the next token (greedy, beam, sampling), for an `EncoderDecoder` and for a
-`LanguageModel`, and the key–value cache that spares all of them from computing earlier tokens again. No
-sequence is cut silently: one that has `n_max` tokens was cut, for one that ends by itself has fewer. This
+Three ways to choose the next token (greedy, beam, sampling), for an
+`EncoderDecoder` and for a `LanguageModel`, and the key–value cache that spares
+all of them from computing earlier tokens again. No sequence is cut silently:
+one that has `n_max` tokens was cut, for one that ends by itself has fewer. This
 module knows nothing about training.
 
-A row of the caches is a sentence, or one of its hypotheses; there are r of them.
+A row of the caches is a sentence, or one of its hypotheses; there are r of
+them.
 """
 
 from contextlib import contextmanager
@@ -20,19 +22,26 @@ from heed.transformer import EncoderDecoder, LanguageModel, MaskedLanguageModel
 
 
 class GrowingCache:
-    """Keys and values of one self-attention: those of the new tokens join those of all before.
+    """Keys and values of one self-attention: the new join those of all before.
 
-    There is room to spare, doubled when it is full: growing by one token does not copy all others.
+    There is room to spare, doubled when it is full: growing by one token does
+    not copy all others.
     """
 
     def __init__(self):
         self.n, self.room = 0, None
 
     def keys_values(self, attention, k, v):
-        """k, v: (r, n, d_model), the new tokens. Returns the keys and the values of all tokens so far."""
+        """The keys and the values of all tokens so far.
+
+        k: (r, n, d_model), of the new tokens
+        v: (r, n, d_model)
+        """
         new, end = attention.keys_values(k, v, self.n), self.n + k.shape[1]
         if self.room is None or end > self.room[0].shape[2]:
-            larger = [x.new_empty(*x.shape[:2], 2 * end + 14, x.shape[3]) for x in new]
+            larger = [
+                x.new_empty(*x.shape[:2], 2 * end + 14, x.shape[3]) for x in new
+            ]
             for x, old in zip(larger, self.room or (), strict=False):
                 x[:, :, : self.n] = old[:, :, : self.n]
             self.room = larger
@@ -42,17 +51,21 @@ class GrowingCache:
         return [room[:, :, :end] for room in self.room]
 
     def select(self, rows):
-        """Go on with these rows in this order. rows: a LongTensor, in which one may recur."""
+        """Go on with these rows in this order.
+
+        rows: a LongTensor, in which one may recur
+        """
         if len(rows) != len(self.room[0]):
             self.room = [room[rows] for room in self.room]
             return
-        moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero()[:, 0]
+        same = torch.arange(len(rows), device=rows.device)
+        moved = (rows != same).nonzero()[:, 0]
         for room in self.room:
             room[moved, :, : self.n] = room[rows[moved], :, : self.n]
 
 
 class FixedCache:
-    """Keys and values of one source attention: projected at the first call, the same at every later one."""
+    """Keys and values of one source attention, projected at the first call."""
 
     n = 0
 
@@ -61,21 +74,34 @@ class FixedCache:
         self.sentence = None  # … and to which row of the source each belongs
 
     def keys_values(self, attention, k, v):
-        """k, v: (r, n_k, d_model), looked at in the first call only. Returns their keys and values."""
+        """Their keys and values; what later calls hand in is not looked at.
+
+        k: (r, n_k, d_model)
+        v: (r, n_k, d_model)
+        """
         if self.projected is None:
-            self.projected = [x.contiguous() for x in attention.keys_values(k, v, 0)]
+            new = attention.keys_values(k, v, 0)
+            self.projected = [x.contiguous() for x in new]
             self.sentence = torch.arange(len(k), device=k.device)
         return self.projected
 
     def select(self, rows):
-        """Go on with these rows in this order. rows: a LongTensor, in which one may recur."""
+        """Go on with these rows in this order.
+
+        rows: a LongTensor, in which one may recur
+        """
         sentence = self.sentence[rows]
-        if not torch.equal(sentence, self.sentence):  # among hypotheses of one sentence nothing changes
-            self.projected, self.sentence = [x[rows] for x in self.projected], sentence
+        if torch.equal(sentence, self.sentence):
+            return  # rows moved among hypotheses of one sentence only
+        self.projected = [x[rows] for x in self.projected]
+        self.sentence = sentence
 
 
 class Cache:
-    """The caches of all layers of a model: one for each `EncoderLayer`, a pair for each `DecoderLayer`."""
+    """The caches of all layers of a model.
+
+    One for each `EncoderLayer`, a pair for each `DecoderLayer`.
+    """
 
     def __init__(self, layers):
         self.layers = layers
@@ -87,7 +113,8 @@ class Cache:
 
     def growing(self):
         """The caches of self-attention, layer by layer."""
-        return (layer[0] if isinstance(layer, tuple) else layer for layer in self.layers)
+        for layer in self.layers:
+            yield layer[0] if isinstance(layer, tuple) else layer
 
     def select(self, rows):
         """Go on with these rows in every layer."""
@@ -97,21 +124,28 @@ class Cache:
 
 
 class Translating:
-    """An `EncoderDecoder` at work: it has read the source, and reads its own tokens as they come."""
+    """An `EncoderDecoder` at work: it reads the source, then its own tokens."""
 
     def __init__(self, model, source):
         """source: (b, n_source)"""
         self.model = model
         self.source_mask = padding_mask(source)  # (b, 1, 1, n_source)
-        self.memory = model.encode(source, self.source_mask)  # (b, n_source, d_model)
-        self.cache = Cache([(GrowingCache(), FixedCache()) for _ in model.decoder.layers])
-        self.first = source.new_full((len(source), 1), BOS)  # what it reads first
+        self.memory = model.encode(source, self.source_mask)
+        layers = model.decoder.layers
+        self.cache = Cache([(GrowingCache(), FixedCache()) for _ in layers])
+        self.first = source.new_full((len(source), 1), BOS)  # read first
 
     def step(self, ids):
-        """ids: (r, n), the new tokens. Returns the logits of what follows the last one (r, vocab)."""
-        n = ids.shape[1]
-        mask = None if n == 1 else causal_mask(n, self.cache.n).to(ids.device)  # one token may look at all
-        x = self.model.decode(self.memory, self.source_mask, ids, mask, self.cache)  # (r, n, d_model)
+        """The logits of what follows the last token (r, vocab).
+
+        ids: (r, n), the new tokens
+        """
+        n, mask = ids.shape[1], None
+        if n > 1:  # one token may look at all
+            mask = causal_mask(n, self.cache.n).to(ids.device)
+        x = self.model.decode(
+            self.memory, self.source_mask, ids, mask, self.cache
+        )  # (r, n, d_model)
         self.memory = None  # from now on every layer has it projected
         return next_logits(self.model, x)
 
@@ -122,20 +156,25 @@ class Translating:
 
 
 class Continuing:
-    """A `LanguageModel` at work: it reads the prompt at once, and then its own tokens as they come."""
+    """A `LanguageModel` at work: it reads the prompt, then its own tokens."""
 
     def __init__(self, model, prompt):
         """prompt: (b, n)"""
         if prompt.shape[1] == 0 or (prompt == PAD).any():
             raise ValueError(
-                "Prompts that are continued together are equally long, with one token (such as BOS) or more, "
-                f"and no padding; these are {tuple(prompt.shape)}, {int((prompt == PAD).sum())} of them PAD."
+                "Prompts that are continued together are equally long, with "
+                "one token (such as BOS) or more, and no padding; these are "
+                f"{tuple(prompt.shape)}, "
+                f"{int((prompt == PAD).sum())} of them PAD."
             )
         self.model, self.first = model, prompt
         self.cache = Cache([GrowingCache() for _ in model.encoder.layers])
 
     def step(self, ids):
-        """ids: (r, n), the new tokens. Returns the logits of what follows the last one (r, vocab)."""
+        """The logits of what follows the last token (r, vocab).
+
+        ids: (r, n), the new tokens
+        """
         return next_logits(self.model, self.model(ids, self.cache))
 
     def select(self, rows):
@@ -144,51 +183,75 @@ class Continuing:
 
 
 def start_decoding(model, source):
-    """`Translating` or `Continuing`, as the model asks. Raises ValueError for one that cannot write."""
+    """`Translating` or `Continuing`, as the model asks.
+
+    Raises ValueError for a model that cannot write.
+    """
     if isinstance(model, EncoderDecoder):
         return Translating(model, source)
-    if isinstance(model, LanguageModel) and not isinstance(model, MaskedLanguageModel):
+    masked = isinstance(model, MaskedLanguageModel)
+    if isinstance(model, LanguageModel) and not masked:
         return Continuing(model, source)
-    raise ValueError(f"{type(model).__name__} does not write: decode an EncoderDecoder or a LanguageModel.")
+    raise ValueError(
+        f"{type(model).__name__} does not write: "
+        "decode an EncoderDecoder or a LanguageModel."
+    )
 
 
 def next_logits(model, x):
-    """x: (r, n, d_model). Returns the logits after the last token (r, vocab); PAD and BOS get -inf."""
+    """The logits after the last token (r, vocab); PAD and BOS get -inf.
+
+    x: (r, n, d_model)
+    """
     logits = model.generator.proj(x[:, -1])  # (r, vocab)
     logits[:, [PAD, BOS]] = float("-inf")
     return logits
 
 
-# --- Searches -----------------------------------------------------------------------------------------------
+# --- Searches -----------------------------------------------------------------
 
 
 def greedy(model, source, n_max=None):
     """At each step the token with the highest probability.
 
     model: an `EncoderDecoder`, or a `LanguageModel`
-    source: (b, n_source), padded on the right; for a language model the prompts, equally long
-    n_max: the most tokens to write, or None for `longest`; a language model needs it
+    source: (b, n_source), padded on the right; for a language model the
+        prompts, equally long
+    n_max: the most tokens to write, or None for `longest`; a language model
+        needs it
 
-    Returns b lists of ids, without BOS and EOS. A list of n_max tokens was cut before its end.
+    Returns b lists of ids, without BOS and EOS. A list of n_max tokens was cut
+    before its end.
     """
-    return generate(model, source, n_max, lambda logits: logits.max(dim=-1).indices)
+    return generate(model, source, n_max, lambda x: x.max(dim=-1).indices)
 
 
-def sample(model, source, temperature=1.0, top_k=None, top_p=1.0, seed=0, n_max=None):
+def sample(
+    model, source, temperature=1.0, top_k=None, top_p=1.0, seed=0, n_max=None
+):
     """At each step a token drawn at random from `truncated` probabilities.
 
     model, source, n_max: as for `greedy`
     temperature, top_k, top_p: as for `truncated`
     seed: the same seed and the same source give the same sentences
 
-    Returns b lists of ids, as `greedy` does. Raises ValueError for numbers that leave nothing to draw from.
+    Returns b lists of ids, as `greedy` does. Raises ValueError for numbers that
+    leave nothing to draw from.
     """
     if not temperature > 0:
-        raise ValueError(f"The temperature divides the scores, so it must be above 0; it is {temperature}.")
+        raise ValueError(
+            "The temperature divides the scores, so it must be above 0; "
+            f"it is {temperature}."
+        )
     if top_k is not None and top_k < 1:
-        raise ValueError(f"At least one token must be left to draw from, but {top_k=}.")
+        raise ValueError(
+            f"At least one token must be left to draw from, but {top_k=}."
+        )
     if not 0 < top_p <= 1:
-        raise ValueError(f"top_p is a share of the probability, above 0 and at most 1; it is {top_p}.")
+        raise ValueError(
+            "top_p is a share of the probability, above 0 and at most 1; "
+            f"it is {top_p}."
+        )
     generator = torch.Generator(source.device).manual_seed(seed)
 
     def draw(logits):
@@ -201,39 +264,45 @@ def sample(model, source, temperature=1.0, top_k=None, top_p=1.0, seed=0, n_max=
 def truncated(logits, temperature=1.0, top_k=None, top_p=1.0):
     """The probabilities to draw the next token from, without the unlikely ones.
 
-        p = softmax(logits / temperature), of which only these are kept, and made to sum to one again:
-        the top_k likeliest (Fan et al. 2018), and of them the fewest that reach a sum of top_p, the
-        likeliest first (nucleus sampling, Holtzman et al. 2020).
+        p = softmax(logits / temperature)
+
+    Only these are kept, and made to sum to one again: the top_k likeliest
+    (Fan et al. 2018), and of them the fewest that reach a sum of top_p, the
+    likeliest first (nucleus sampling, Holtzman et al. 2020).
 
     logits: (b, vocab)
 
     Returns (b, vocab).
     """
-    p, ids = (logits.float() / temperature).softmax(dim=-1).sort(descending=True)  # (b, vocab), (b, vocab)
+    p = (logits.float() / temperature).softmax(dim=-1)  # (b, vocab)
+    p, ids = p.sort(descending=True)  # (b, vocab), (b, vocab)
     if top_k is not None:
         p[:, top_k:] = 0.0
     if top_p < 1:
         before = p.cumsum(dim=-1) - p  # (b, vocab)
-        p = p.masked_fill(before >= top_p * p.sum(dim=-1, keepdim=True), 0.0)  # (b, vocab)
-    return torch.zeros_like(p).scatter(-1, ids, p / p.sum(dim=-1, keepdim=True))  # (b, vocab)
+        enough = before >= top_p * p.sum(dim=-1, keepdim=True)  # (b, vocab)
+        p = p.masked_fill(enough, 0.0)  # (b, vocab)
+    p = p / p.sum(dim=-1, keepdim=True)  # (b, vocab)
+    return torch.zeros_like(p).scatter(-1, ids, p)  # (b, vocab)
 
 
 @torch.no_grad()
 def generate(model, source, n_max, choose):
     """Write all sequences at once, one token a step, each until it says EOS.
 
-    A sequence that has ended is computed on, for nothing, until a quarter of the batch has ended: then the
-    others move together.
+    A sequence that has ended is computed on, for nothing, until a quarter of
+    the batch has ended: then the others move together.
 
     choose: a function from logits, row by row, to the next ids
     """
     limits = longest(model, source, n_max)
-    written = source.new_full((len(source), max(limits.tolist(), default=0)), EOS)
+    n_most = max(limits.tolist(), default=0)
+    written = source.new_full((len(source), n_most), EOS)
     rows = limits.nonzero()[:, 0]
     with dropout_off(model):
         writer = start_decoding(model, source[rows])
         ids, live = writer.first, torch.ones_like(rows, dtype=torch.bool)
-        for n in range(written.shape[1]):
+        for n in range(n_most):
             y = choose(writer.step(ids))
             written[rows, n] = y
             live = live & (y != EOS) & (n + 1 < limits[rows])
@@ -244,7 +313,8 @@ def generate(model, source, n_max, choose):
                 writer.select(live.nonzero()[:, 0])
                 rows, y, live = rows[live], y[live], live[live]
             ids = y[:, None]
-    return [upto_end(ids[:limit]) for ids, limit in zip(written.tolist(), limits.tolist(), strict=True)]
+    pairs = zip(written.tolist(), limits.tolist(), strict=True)
+    return [upto_end(ids[:limit]) for ids, limit in pairs]
 
 
 def upto_end(ids):
@@ -253,42 +323,53 @@ def upto_end(ids):
 
 
 def beam(model, source, width=4, penalty=1.0, n_max=None):
-    """Keep the `width` likeliest hypotheses at each step, and answer with the best one that has ended.
+    """Keep the `width` likeliest hypotheses; the answer is the best that ended.
 
-        score(Y) = log P(Y | X) / lp(Y),   lp(Y) = ((5 + |Y|) / 6)^α   (Wu et al. 2016, eq. 14)
+        score(Y) = log P(Y | X) / lp(Y),   lp(Y) = ((5 + |Y|) / 6)^α
+        (Wu et al. 2016, eq. 14)
 
-    |Y| counts EOS. Without the penalty (α = 0) a longer hypothesis can only be less likely. Of all hypotheses
-    that are one token longer, the `width` likeliest stay. Those of them that have now said EOS leave the beam
-    and are kept apart, the best one of each sentence. A hypothesis with log P = s can at most reach
-    s / lp(n_max), for log P only falls and lp only grows: a sentence is done when that is no better than what
-    has ended, and at n_max at the latest. Only if nothing has ended by then, its likeliest hypothesis is the
-    answer, as it stands. With width = 1 this is `greedy`.
+    |Y| counts EOS. Without the penalty (α = 0) a longer hypothesis can only be
+    less likely. Of all hypotheses that are one token longer, the `width`
+    likeliest stay. Those of them that have now said EOS leave the beam and are
+    kept apart, the best one of each sentence. A hypothesis with log P = s can
+    at most reach s / lp(n_max), for log P only falls and lp only grows: a
+    sentence is done when that is no better than what has ended, and at n_max at
+    the latest. Only if nothing has ended by then, its likeliest hypothesis is
+    the answer, as it stands. With width = 1 this is `greedy`.
 
     model, source, n_max: as for `greedy`
-    width: hypotheses kept, m in the shapes; hypothesis j of sentence i is row i·m + j of the batch
+    width: hypotheses kept, m in the shapes; hypothesis j of sentence i is row
+        i·m + j of the batch
     penalty: α; 0 or above
 
-    Returns b lists of ids, as `greedy` does. Raises ValueError if width or penalty is impossible.
+    Returns b lists of ids, as `greedy` does. Raises ValueError if width or
+    penalty is impossible.
     """
     if width < 1:
         raise ValueError(f"A beam keeps at least one hypothesis, but {width=}.")
     if not penalty >= 0:
-        raise ValueError(f"The exponent of the length penalty is 0 or above, but {penalty=}.")
+        raise ValueError(
+            f"The exponent of the length penalty is 0 or above, but {penalty=}."
+        )
     limits, answers = longest(model, source, n_max), [[] for _ in source]
     rows = limits.nonzero()[:, 0]
     with torch.no_grad(), dropout_off(model):
         writer = start_decoding(model, source[rows])
-        ids, said = writer.first, source[rows][:, None, :0]  # one hypothesis at first
+        ids = writer.first
+        said = source[rows][:, None, :0]  # one hypothesis at first
         log_p = torch.zeros(len(rows), 1, device=source.device)
         best = log_p.new_full((len(rows),), float("-inf"))
         live = torch.ones_like(rows, dtype=torch.bool)
         for n in range(1, max(limits.tolist(), default=0) + 1):
             m = log_p.shape[1]
-            y, parents, log_p = expand(writer.step(ids).view(len(rows), m, -1), log_p, width)  # (b, m) each
-            said = torch.cat([said.take_along_dim(parents[..., None], dim=1), y[..., None]], dim=-1)
+            logits = writer.step(ids).view(len(rows), m, -1)
+            y, parents, log_p = expand(logits, log_p, width)  # (b, m) each
+            before = said.take_along_dim(parents[..., None], dim=1)
+            said = torch.cat([before, y[..., None]], dim=-1)
 
             ended = y == EOS
-            scores = (log_p / length_penalty(n, penalty)).masked_fill(~ended, float("-inf"))  # (b, m)
+            scores = log_p / length_penalty(n, penalty)  # (b, m)
+            scores = scores.masked_fill(~ended, float("-inf"))  # (b, m)
             log_p = log_p.masked_fill(ended, float("-inf"))  # (b, m)
             score, winner = scores.max(dim=1)
             better = live & (score > best)
@@ -298,14 +379,17 @@ def beam(model, source, width=4, penalty=1.0, n_max=None):
             for i in (better | cut).nonzero()[:, 0].tolist():
                 answers[rows[i]] = upto_end(said[i, winner[i]].tolist())
 
-            hope = log_p.max(dim=1).values / length_penalty(limits[rows], penalty)
+            most = length_penalty(limits[rows], penalty)
+            hope = log_p.max(dim=1).values / most
             live = live & (n < limits[rows]) & (hope > best)
             n_live = int(live.sum())
             if n_live == 0:
                 break
-            parents = parents + m * torch.arange(len(rows), device=source.device)[:, None]  # as rows
+            first = m * torch.arange(len(rows), device=source.device)
+            parents = parents + first[:, None]  # as rows
             if n_live <= 3 / 4 * len(rows):
-                rows, y, parents, said, log_p, best = (x[live] for x in (rows, y, parents, said, log_p, best))
+                state = rows, y, parents, said, log_p, best
+                rows, y, parents, said, log_p, best = (x[live] for x in state)
                 live = live[live]
             writer.select(parents.flatten())
             ids = y.flatten()[:, None]
@@ -318,35 +402,46 @@ def expand(logits, log_p, width):
     logits: (b, m, vocab)
     log_p: (b, m), of the hypotheses so far
 
-    Returns their last tokens, the hypotheses that they continue, and their log P, each (b, width). Where
-    there are fewer than `width`, the rest have log P = -inf.
+    Returns their last tokens, the hypotheses that they continue, and their log
+    P, each (b, width). Where there are fewer than `width`, the rest have log P
+    = -inf.
     """
     exact = torch.promote_types(logits.dtype, torch.float32)
-    few, ids = logits.log_softmax(dim=-1, dtype=exact).topk(min(width, logits.shape[2]))
+    m, vocab = logits.shape[1:]
+    few = logits.log_softmax(dim=-1, dtype=exact)  # (b, m, vocab)
+    few, ids = few.topk(min(width, vocab))
     log_p, k = (log_p[..., None] + few).flatten(1), few.shape[2]
     missing = max(0, width - log_p.shape[1])
-    log_p, ids = F.pad(log_p, (0, missing), value=float("-inf")), F.pad(ids.flatten(1), (0, missing))
+    log_p = F.pad(log_p, (0, missing), value=float("-inf"))
+    ids = F.pad(ids.flatten(1), (0, missing))
     log_p, chosen = log_p.topk(width)  # (b, width), (b, width)
-    return ids.gather(1, chosen), (chosen // k).clamp(max=logits.shape[1] - 1), log_p
+    parents = (chosen // k).clamp(max=m - 1)  # (b, width)
+    return ids.gather(1, chosen), parents, log_p
 
 
 def length_penalty(n, alpha):
-    """lp(Y) = ((5 + |Y|) / 6)^α for a sentence of n = |Y| tokens      (Wu et al. 2016, eq. 14)"""
+    """lp(Y) = ((5 + |Y|) / 6)^α for n = |Y| tokens (Wu et al. 2016, eq. 14)."""
     return ((5 + n) / 6) ** alpha
 
 
 def longest(model, source, n_max=None):
-    """The most tokens to write, EOS too: n_max, or 2·n + 10 for a source of n tokens; 0 for an empty source.
+    """The most tokens to write, EOS too: n_max, or 2·n + 10 for n tokens.
+
+    For an empty source it is 0.
 
     source: (b, n_source)
 
-    Returns whole numbers (b). Raises ValueError if n_max is below 1, or missing for a language model.
+    Returns whole numbers (b). Raises ValueError if n_max is below 1, or missing
+    for a language model.
     """
     if n_max is not None and n_max < 1:
         raise ValueError(f"At least one token must be allowed, but {n_max=}.")
     if isinstance(model, LanguageModel):
         if n_max is None:
-            raise ValueError("A language model needs n_max, the most tokens to write; got None.")
+            raise ValueError(
+                "A language model needs n_max, the most tokens to write; "
+                "got None."
+            )
         return source.new_full((len(source),), n_max)
     n = (source != PAD).sum(dim=1)
     limits = 2 * n + 10 if n_max is None else torch.full_like(n, n_max)
@@ -355,7 +450,7 @@ def longest(model, source, n_max=None):
 
 @contextmanager
 def dropout_off(model):
-    """Switch a model's dropout off while the block is open, and then back to what it was."""
+    """Switch a model's dropout off while the block is open, then back."""
     training = model.training
     model.eval()
     try:
@@ -364,25 +459,31 @@ def dropout_off(model):
         model.train(training)
 
 
-# --- From text to text --------------------------------------------------------------------------------------
+# --- From text to text --------------------------------------------------------
 
 
 def translate(model, subwords, sentences, search=greedy, n_tokens=4096):
-    """Translate sentences, the longest first, in batches of like length; give them back in their order.
+    """Translate sentences in batches of like length; give them back in order.
 
     subwords: anything with encode(text) -> ids and decode(ids) -> text
-    search: from a model and a source to lists of ids; for another width: functools.partial(beam, width=8)
-    n_tokens: source tokens in a batch, padding included; a longer sentence is a batch of its own
+    search: from a model and a source to lists of ids; for another width:
+        functools.partial(beam, width=8)
+    n_tokens: source tokens in a batch, padding included; a longer sentence is a
+        batch of its own
 
     Returns a list of strings; an empty or blank sentence becomes an empty one.
     Raises ValueError if `sentences` is one string, or n_tokens below 1.
     """
     if isinstance(sentences, str):
-        raise ValueError(f"translate takes a list of sentences; for one sentence, give [{sentences[:40]!r}].")
+        raise ValueError(
+            "translate takes a list of sentences; "
+            f"for one sentence, give [{sentences[:40]!r}]."
+        )
     if n_tokens < 1:
         raise ValueError(f"A batch holds at least one token, but {n_tokens=}.")
-    ids = [subwords.encode(sentence) if sentence.strip() else [] for sentence in sentences]
-    order = sorted((i for i, row in enumerate(ids) if row), key=lambda i: -len(ids[i]))
+    ids = [subwords.encode(text) if text.strip() else [] for text in sentences]
+    order = [i for i, row in enumerate(ids) if row]
+    order.sort(key=lambda i: -len(ids[i]))
     answers, device = [""] * len(ids), next(model.parameters()).device
     while order:
         n = max(1, n_tokens // len(ids[order[0]]))

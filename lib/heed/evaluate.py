@@ -1,4 +1,4 @@
-"""Measures of quality. They compare what was written with what should have been, and know no model."""
+"""Measures of quality: they compare texts or tags, and know no model."""
 
 import json
 from typing import NamedTuple
@@ -8,18 +8,23 @@ from sacrebleu.metrics import BLEU, CHRF
 
 
 def exact_match(predictions, references):
-    """The share of predictions that equal their reference, whole and to the letter.
+    """The share of predictions that equal their reference to the letter.
 
-    Returns a number from 0 to 1. Raises ValueError when the two lists differ in length or are empty.
+    Returns a number from 0 to 1. Raises ValueError when the two lists differ in
+    length or are empty.
     """
     check_pairs(predictions, references)
-    return sum(p == r for p, r in zip(predictions, references, strict=True)) / len(references)
+    pairs = zip(predictions, references, strict=True)
+    return sum(p == r for p, r in pairs) / len(references)
 
 
 def check_pairs(predictions, references):
     """Raise a ValueError for lists that cannot be compared one by one."""
     if len(predictions) != len(references):
-        raise ValueError(f"There are {len(predictions)} predictions for {len(references)} references.")
+        raise ValueError(
+            f"There are {len(predictions)} predictions "
+            f"for {len(references)} references."
+        )
     if not references:
         raise ValueError("There is nothing to compare: both lists are empty.")
 
@@ -35,16 +40,20 @@ class Span(NamedTuple):
 def spans(tags):
     """Read the marked spans off a list of BIO tags.
 
-    B-KIND begins a span, I-KIND goes on with it, O is outside. An I-KIND that continues nothing of its kind
-    begins a span of its own, as in the CoNLL-2000 scorer (Tjong Kim Sang & Buchholz 2000).
+    B-KIND begins a span, I-KIND goes on with it, O is outside. An I-KIND that
+    continues nothing of its kind begins a span of its own, as in the CoNLL-2000
+    scorer (Tjong Kim Sang & Buchholz 2000).
 
-    Returns a set of `Span`. Raises ValueError for a tag that is none of these, with its position.
+    Returns a set of `Span`. Raises ValueError for a tag that is none of these,
+    with its position.
     """
     found, kind, start = set(), None, 0
     for i, tag in enumerate([*tags, "O"]):
         prefix, _, name = tag.partition("-")
         if tag != "O" and (prefix not in ("B", "I") or not name):
-            raise ValueError(f"Tag {i} is {tag!r}; a BIO tag is 'O', 'B-KIND' or 'I-KIND'.")
+            raise ValueError(
+                f"Tag {i} is {tag!r}; a BIO tag is 'O', 'B-KIND' or 'I-KIND'."
+            )
         if kind is not None and (prefix != "I" or name != kind):
             found.add(Span(kind, start, i))
             kind = None
@@ -62,32 +71,45 @@ class F1(NamedTuple):
 
 
 def span_f1(predictions, references):
-    """Score tagged sentences by whole spans: right kind, right first token, right last token, or wrong.
+    """Score tagged sentences by whole spans: kind, first and last token.
 
-        precision = right / predicted,  recall = right / wanted,  F1 = 2 · right / (predicted + wanted)
+        precision = right / predicted
+        recall = right / wanted
+        F1 = 2 · right / (predicted + wanted)
 
     predictions, references: lists of sentences, each a list of BIO tags
 
-    Returns `F1`; a share of nothing counts as 0, and F1 as 1 if nothing was wanted and nothing predicted.
-    Raises ValueError when the numbers of sentences, or the lengths of two sentences, differ.
+    Returns `F1`; a share of nothing counts as 0, and F1 as 1 if nothing was
+    wanted and nothing predicted.
+    Raises ValueError when the numbers of sentences, or the lengths of two
+    sentences, differ.
     """
     check_pairs(predictions, references)
     right = predicted = wanted = 0
     for i, (p, r) in enumerate(zip(predictions, references, strict=True)):
         if len(p) != len(r):
-            raise ValueError(f"Sentence {i} has {len(p)} predicted tags and {len(r)} true ones.")
+            raise ValueError(
+                f"Sentence {i} has {len(p)} predicted tags "
+                f"and {len(r)} true ones."
+            )
         found, true = spans(p), spans(r)
-        right, predicted, wanted = right + len(found & true), predicted + len(found), wanted + len(true)
+        right += len(found & true)
+        predicted += len(found)
+        wanted += len(true)
     if predicted + wanted == 0:
         return F1(1.0, 1.0, 1.0)
-    return F1(right / max(predicted, 1), right / max(wanted, 1), 2 * right / (predicted + wanted))
+    precision, recall = right / max(predicted, 1), right / max(wanted, 1)
+    return F1(precision, recall, 2 * right / (predicted + wanted))
 
 
-# --- Translations -------------------------------------------------------------------------------------------
+# --- Translations -------------------------------------------------------------
 
 
 class Score(NamedTuple):
-    """A measure of a whole text, from 0 to 100, how it was measured, and the ends of its 95 % interval."""
+    """A measure of a whole text, from 0 to 100, with its 95 % interval.
+
+    `signature` says how it was measured; `low` and `high` are the ends.
+    """
 
     value: float
     signature: str
@@ -96,43 +118,52 @@ class Score(NamedTuple):
 
 
 def bleu(hypotheses, references, n_resamples=1000):
-    """How many runs of one to four words a translation shares with a human one, as sacreBLEU counts them.
+    """How many runs of one to four words a translation shares with a human one.
 
-    (Papineni et al. 2002; Post 2018.) Tokens as in WMT's script 13a, upper and lower case kept apart. Of a
-    text as a whole: the mean of its sentences' BLEU is another number.
+    As sacreBLEU counts them (Papineni et al. 2002; Post 2018). Tokens as in
+    WMT's script 13a, upper and lower case kept apart. Of a text as a whole: the
+    mean of its sentences' BLEU is another number.
 
-    hypotheses, references: lists of strings, as people would print them, not cut into tokens
-    n_resamples: how many texts are drawn from this one, with replacement, for the interval; 1 for no interval
+    hypotheses, references: lists of strings, as people would print them, not
+        cut into tokens
+    n_resamples: how many texts are drawn from this one, with replacement, for
+        the interval; 1 for no interval
 
-    Returns `Score`; its signature belongs beside the number wherever that is published. The interval is the
-    one that the command `sacrebleu --confidence` prints as μ ± …, with the seed that the signature names:
-    12345, or the environment variable SACREBLEU_SEED.
-    Raises ValueError for lists that are empty, of different lengths, or not of strings.
+    Returns `Score`; its signature belongs beside the number wherever that is
+    published. The interval is the one that the command `sacrebleu --confidence`
+    prints as μ ± …, with the seed that the signature names: 12345, or the
+    environment variable SACREBLEU_SEED.
+    Raises ValueError for lists that are empty, of different lengths, or not of
+    strings.
     """
     return _score(BLEU(), hypotheses, references, n_resamples)
 
 
 def chrf(hypotheses, references, n_resamples=1000):
-    """How many runs of one to six characters a translation shares with a human one (Popović 2015).
+    """How many runs of one to six characters it shares with a human one.
 
-    It needs no tokens, so it can compare languages whose words are long or not parted. Takes, returns and
-    raises what `bleu` does.
+    (Popović 2015)
+
+    It needs no tokens, so it can compare languages whose words are long or not
+    parted. Takes, returns and raises what `bleu` does.
     """
     return _score(CHRF(), hypotheses, references, n_resamples)
 
 
 def _score(metric, hypotheses, references, n_resamples):
     check_texts(hypotheses, references)
-    score = metric.corpus_score(hypotheses, [references], n_bootstrap=n_resamples)
+    texts = hypotheses, [references]
+    score = metric.corpus_score(*texts, n_bootstrap=n_resamples)
     signature = str(metric.get_signature())
-    printed = json.loads(score.format(width=6, signature=signature, is_json=True))
-    mean = printed.get("confidence_mean", score.score)  # neither stands there if every resample scores zero
+    text = score.format(width=6, signature=signature, is_json=True)
+    printed = json.loads(text)  # without the next two if every resample is zero
+    mean = printed.get("confidence_mean", score.score)
     margin = printed.get("confidence_var", 0.0)
     return Score(score.score, signature, mean - margin, mean + margin)
 
 
 class Comparison(NamedTuple):
-    """The scores of two systems on the same sentences, and what is known of their difference, a − b."""
+    """The scores of two systems on the same sentences, and their difference."""
 
     a: float
     b: float
@@ -143,54 +174,71 @@ class Comparison(NamedTuple):
 
 
 def paired(a, b, references, n_resamples=1000, seed=12345):
-    """Is system a better than system b? BLEU's difference on the same resampled sentences (Koehn 2004).
+    """Is system a better than b? BLEU's difference on resampled sentences.
 
-    A test set is a sample: other sentences would have given other scores. So a thousand test sets are drawn
-    from this one, with replacement. Both systems meet the same hard sentences in each, and their difference
-    varies far less than either score does.
+    A test set is a sample: other sentences would have given other scores. So a
+    thousand test sets are drawn from this one, with replacement. Both systems
+    meet the same hard sentences in each, and their difference varies far less
+    than either score does.
 
-        p = share of the resamples whose difference is as far from the resamples' mean as a − b is from 0
+        p = share of the resamples whose difference is as far from the
+            resamples' mean as a − b is from 0
 
     a, b, references: lists of strings, the translations of the same sentences
 
-    Returns `Comparison`: the two scores, their difference with its 95 % interval, and p, two-sided.
-    Raises ValueError for lists that are empty, of different lengths, or not of strings.
+    Returns `Comparison`: the two scores, their difference with its 95 %
+    interval, and p, two-sided.
+    Raises ValueError for lists that are empty, of different lengths, or not of
+    strings.
     """
     counts = [_sentence_counts(system, references) for system in (a, b)]
-    n, (value_a, value_b) = len(references), (_bleu_of(c.sum(axis=0)) for c in counts)
-    times = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=n_resamples)
-    drawn_a, drawn_b = (np.array([_bleu_of(row) for row in times @ c]) for c in counts)
-    differences, difference = drawn_a - drawn_b, value_a - value_b
+    n, rng = len(references), np.random.default_rng(seed)
+    value_a, value_b = (_bleu_of(c.sum(axis=0)) for c in counts)
+    times = rng.multinomial(n, np.full(n, 1 / n), size=n_resamples)
+    drawn_a, drawn_b = ([_bleu_of(row) for row in times @ c] for c in counts)
+    differences = np.array(drawn_a) - np.array(drawn_b)
+    difference = value_a - value_b
     low, high = np.quantile(differences, [0.025, 0.975])
     far = np.abs(differences - differences.mean()) >= abs(difference)
-    p = (far.sum() + 1) / (n_resamples + 1)  # never zero: the text itself is one of the possible draws
-    return Comparison(value_a, value_b, difference, float(low), float(high), float(p))
+    p = (far.sum() + 1) / (n_resamples + 1)  # never 0: the text is a draw, too
+    interval = float(low), float(high)
+    return Comparison(value_a, value_b, difference, *interval, float(p))
 
 
 def _sentence_counts(hypotheses, references):
-    """What BLEU counts, one row per sentence; a text's score follows from the sum of its rows.
+    """What BLEU counts, one row per sentence; a text's score is of their sum.
 
-    Returns ten numbers a sentence: right runs of one to four words, all runs, both lengths (ours, reference).
+    Returns ten numbers a sentence: right runs of one to four words, all runs,
+    both lengths (ours, reference).
     """
     check_texts(hypotheses, references)
-    metric = BLEU(effective_order=True)  # asked for with single sentences; it changes no count
-    scores = [metric.sentence_score(h, [r]) for h, r in zip(hypotheses, references, strict=True)]
-    return np.array([[*s.counts, *s.totals, s.sys_len, s.ref_len] for s in scores])
+    metric = BLEU(effective_order=True)  # for one sentence; changes no count
+    pairs = zip(hypotheses, references, strict=True)
+    scores = [metric.sentence_score(h, [r]) for h, r in pairs]
+    rows = [[*s.counts, *s.totals, s.sys_len, s.ref_len] for s in scores]
+    return np.array(rows)
 
 
 def _bleu_of(counts):
     """The BLEU of a text with these counts, smoothed as `bleu`'s is."""
     *runs, sys_len, ref_len = counts.tolist()
-    return BLEU.compute_bleu(runs[:4], runs[4:], sys_len, ref_len, smooth_method="exp").score
+    counts = runs[:4], runs[4:], sys_len, ref_len
+    return BLEU.compute_bleu(*counts, smooth_method="exp").score
 
 
 def check_texts(hypotheses, references):
     """Raise a ValueError for anything but two equally long lists of strings."""
     for name, texts in (("hypotheses", hypotheses), ("references", references)):
         if isinstance(texts, str):
-            raise ValueError(f"The {name} are one string; for one sentence, give a list: [{texts[:40]!r}].")
+            raise ValueError(
+                f"The {name} are one string; "
+                f"for one sentence, give a list: [{texts[:40]!r}]."
+            )
         wrong = [i for i, text in enumerate(texts) if not isinstance(text, str)]
         if wrong:
             found = type(texts[wrong[0]]).__name__
-            raise ValueError(f"The {name} must be strings, but number {wrong[0]} is of type {found}.")
+            raise ValueError(
+                f"The {name} must be strings, "
+                f"but number {wrong[0]} is of type {found}."
+            )
     check_pairs(hypotheses, references)

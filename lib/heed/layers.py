@@ -15,18 +15,20 @@ from heed.text import PAD, check_ids
 def clones(module, n):
     """n copies of a module, each with parameters of its own.
 
-    A deep copy: a list that holds one module n times would be one layer that is applied n times.
+    A deep copy: a list that holds one module n times would be one layer that is
+    applied n times.
     """
     return nn.ModuleList(copy.deepcopy(module) for _ in range(n))
 
 
 class LayerNorm(nn.Module):
-    """Give each vector mean 0 and variance 1, then scale and shift it by what is learned.
+    """Give each vector mean 0 and variance 1, then a learned scale and shift.
 
-        LN(x) = a ⊙ (x − mean(x)) / √(var(x) + ε) + b      (Ba et al. 2016, eq. 4)
+        LN(x) = a ⊙ (x − mean(x)) / √(var(x) + ε) + b
+        (Ba et al. 2016, eq. 4)
 
-    The variance is the biased one, the mean of the squares, and ε stands under the root, as in torch's
-    nn.LayerNorm.
+    The variance is the biased one, the mean of the squares, and ε stands under
+    the root, as in torch's nn.LayerNorm.
 
     x: (..., d_model)
 
@@ -42,15 +44,18 @@ class LayerNorm(nn.Module):
     def forward(self, x):
         centred = x - x.mean(dim=-1, keepdim=True)  # (..., d_model)
         variance = centred.square().mean(dim=-1, keepdim=True)  # (..., 1)
-        return self.a * centred * torch.rsqrt(variance + self.eps) + self.b  # (..., d_model)
+        scale = torch.rsqrt(variance + self.eps)  # (..., 1)
+        return self.a * centred * scale + self.b  # (..., d_model)
 
 
 class SublayerConnection(nn.Module):
-    """A residual round a sublayer, with the norm before it (pre-norm): the path from end to end stays free.
+    """A residual round a sublayer, with the norm before it (pre-norm).
 
-        y = x + Dropout(F(LN(x)))      (Xiong et al. 2020; so in the Annotated Transformer and in most code)
+        y = x + Dropout(F(LN(x)))
+        (Xiong et al. 2020; so in the Annotated Transformer and in most code)
 
-    A stack of such layers needs one more norm at its end: nothing has normalised the last sum.
+    The path from end to end stays free of norms. A stack of such layers needs
+    one more norm at its end: nothing has normalised the last sum.
     """
 
     def __init__(self, size, dropout):
@@ -59,14 +64,19 @@ class SublayerConnection(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x, sublayer):
-        """x: (b, n, d_model). sublayer: a function that keeps the shape. Returns (b, n, d_model)."""
+        """Return x and what the sublayer adds (b, n, d_model).
+
+        x: (b, n, d_model)
+        sublayer: a function that keeps the shape
+        """
         return x + self.dropout(sublayer(self.norm(x)))  # (b, n, d_model)
 
 
 class PostNormConnection(nn.Module):
-    """A residual round a sublayer, with the norm after it (post-norm): the one in the paper.
+    """A residual round a sublayer, with the norm after it (post-norm).
 
-    y = LN(x + Dropout(F(x)))      (Vaswani et al. 2017, sections 3.1 and 5.4)
+        y = LN(x + Dropout(F(x)))
+        (Vaswani et al. 2017, sections 3.1 and 5.4)
     """
 
     def __init__(self, size, dropout):
@@ -75,12 +85,16 @@ class PostNormConnection(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x, sublayer):
-        """x: (b, n, d_model). sublayer: a function that keeps the shape. Returns (b, n, d_model)."""
+        """Return x and what the sublayer adds, normalised (b, n, d_model).
+
+        x: (b, n, d_model)
+        sublayer: a function that keeps the shape
+        """
         return self.norm(x + self.dropout(sublayer(x)))  # (b, n, d_model)
 
 
 class PositionwiseFeedForward(nn.Module):
-    """A network with one hidden layer, the same for every position and blind to all others.
+    """A network with one hidden layer that treats every position alike, alone.
 
         FFN(x) = max(0, x W_1 + b_1) W_2 + b_2      (Vaswani et al. 2017, eq. 2)
 
@@ -101,8 +115,9 @@ class PositionwiseFeedForward(nn.Module):
 
 
 class Embeddings(nn.Module):
-    """One learned vector for each token, multiplied by √d_model (Vaswani et al. 2017, section 3.4).
+    """One learned vector for each token, multiplied by √d_model.
 
+    (Vaswani et al. 2017, section 3.4)
     ids: (b, n)
 
     Returns (b, n, d_model). Raises ValueError for an id outside the vocabulary.
@@ -113,54 +128,74 @@ class Embeddings(nn.Module):
         self.embedding = nn.Embedding(vocab, d_model, padding_idx=PAD)
 
     def forward(self, ids):
-        check_ids(ids, self.embedding.num_embeddings)
-        return self.embedding(ids) * math.sqrt(self.embedding.embedding_dim)  # (b, n, d_model)
+        vocab, d_model = self.embedding.weight.shape
+        check_ids(ids, vocab)
+        return self.embedding(ids) * math.sqrt(d_model)  # (b, n, d_model)
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then a feed-forward network, each in a connection of its own."""
+    """Self-attention, then a feed-forward network, each in a connection."""
 
-    def __init__(self, size, self_attention, feed_forward, dropout, connection=SublayerConnection):
+    def __init__(
+        self, size, self_attention, feed_forward, dropout,
+        connection=SublayerConnection,
+    ):  # fmt: skip
         super().__init__()
         self.size = size
         self.self_attention = self_attention
         self.feed_forward = feed_forward
-        self.sublayer = nn.ModuleList(connection(size, dropout) for _ in range(2))
+        self.sublayer = nn.ModuleList(
+            connection(size, dropout) for _ in range(2)
+        )
 
     def forward(self, x, mask, cache=None):
-        """x: (b, n, d_model). mask: as for its attention. cache: one of `heed.decode`'s, or None.
+        """Carry the tokens through the layer.
+
+        x: (b, n, d_model)
+        mask: as for the layer's attention
+        cache: one of `heed.decode`'s, or None
 
         Returns (b, n, d_model).
         """
-        x = self.sublayer[0](x, lambda x: self.self_attention(x, x, x, mask, cache))  # (b, n, d_model)
+        x = self.sublayer[0](
+            x, lambda x: self.self_attention(x, x, x, mask, cache)
+        )  # (b, n, d_model)
         return self.sublayer[1](x, self.feed_forward)  # (b, n, d_model)
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention, attention to the source, a feed-forward network, each in a connection of its own."""
+    """Self-attention, source attention, a feed-forward network, connected."""
 
     def __init__(
-        self, size, self_attention, source_attention, feed_forward, dropout, connection=SublayerConnection
-    ):
+        self, size, self_attention, source_attention, feed_forward, dropout,
+        connection=SublayerConnection,
+    ):  # fmt: skip
         super().__init__()
         self.size = size
         self.self_attention = self_attention
         self.source_attention = source_attention
         self.feed_forward = feed_forward
-        self.sublayer = nn.ModuleList(connection(size, dropout) for _ in range(3))
+        self.sublayer = nn.ModuleList(
+            connection(size, dropout) for _ in range(3)
+        )
 
     def forward(self, x, memory, source_mask, target_mask, cache=None):
-        """In source attention the decoder asks (q), and the encoder's memory answers (k and v).
+        """In source attention the decoder asks (q), the memory answers (k, v).
 
         x: (b, n, d_model)
         memory: (b, n_source, d_model)
         source_mask: (b, 1, 1, n_source)
         target_mask: (b, 1, n, n)
-        cache: a pair, for self-attention and for source attention (`heed.decode`), or None
+        cache: a pair, for self-attention and for source attention
+            (`heed.decode`), or None
 
         Returns (b, n, d_model).
         """
-        own, source = cache or (None, None)
-        x = self.sublayer[0](x, lambda x: self.self_attention(x, x, x, target_mask, own))
-        x = self.sublayer[1](x, lambda x: self.source_attention(x, memory, memory, source_mask, source))
+        m, (own, source) = memory, cache or (None, None)
+        x = self.sublayer[0](
+            x, lambda x: self.self_attention(x, x, x, target_mask, own)
+        )
+        x = self.sublayer[1](
+            x, lambda x: self.source_attention(x, m, m, source_mask, source)
+        )
         return self.sublayer[2](x, self.feed_forward)  # (b, n, d_model)

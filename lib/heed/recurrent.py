@@ -1,7 +1,8 @@
-"""Recurrent networks: one step of three cells, and a model for each of the four shapes.
+"""Recurrent networks: one step of three cells, a model for each of four shapes.
 
-This module knows nothing about attention. The steps are written out; the models run them through torch's
-fused `nn.GRU`, which computes the same numbers (tests/test_recurrent.py holds the two equal).
+This module knows nothing about attention. The steps are written out; the models
+run them through torch's fused `nn.GRU`, which computes the same numbers
+(tests/test_recurrent.py holds the two equal).
 """
 
 import torch
@@ -9,13 +10,14 @@ from torch import nn
 
 from heed.text import BOS, EOS, PAD, check_ids
 
-# --- One step of a cell -------------------------------------------------------------------------------------
+# --- One step of a cell -------------------------------------------------------
 
 
 def rnn_step(x, h, W_x, W_h, b_x, b_h):
     """Read one input and renew the state: the vanilla recurrent network.
 
-        h' = tanh(W_x x + b_x + W_h h + b_h)      (Elman 1990; torch's nn.RNNCell)
+        h' = tanh(W_x x + b_x + W_h h + b_h)
+        (Elman 1990; torch's nn.RNNCell)
 
     x: (b, d_in)
     h: (b, d_hidden)
@@ -32,10 +34,13 @@ def rnn_step(x, h, W_x, W_h, b_x, b_h):
 def gru_step(x, h, W_x, W_h, b_x, b_h):
     """Renew the state through two gates: the gated recurrent unit.
 
-        r = σ(W_xr x + b_xr + W_hr h + b_hr)             reset: how much of the old state the candidate sees
-        z = σ(W_xz x + b_xz + W_hz h + b_hz)             update: how much of the old state stays
+        r = σ(W_xr x + b_xr + W_hr h + b_hr)             reset gate
+        z = σ(W_xz x + b_xz + W_hz h + b_hz)             update gate
         n = tanh(W_xn x + b_xn + r ⊙ (W_hn h + b_hn))    candidate
-        h' = z ⊙ h + (1 − z) ⊙ n                         (Cho et al. 2014, as in torch's nn.GRUCell)
+        h' = z ⊙ h + (1 − z) ⊙ n
+        (Cho et al. 2014, as in torch's nn.GRUCell)
+
+    r says how much of the old state the candidate sees, z how much of it stays.
 
     x: (b, d_in)
     h: (b, d_hidden)
@@ -57,10 +62,13 @@ def gru_step(x, h, W_x, W_h, b_x, b_h):
 def lstm_step(x, h, c, W_x, W_h, b_x, b_h):
     """Renew a state and a memory beside it: the long short-term memory.
 
-        i, f, o = σ(W_x x + b_x + W_h h + b_h)      input, forget and output gate, each with its own rows
-        g = tanh(W_x x + b_x + W_h h + b_h)         candidate
+        i, f, o = σ(W_x x + b_x + W_h h + b_h)    input, forget, output gate
+        g = tanh(W_x x + b_x + W_h h + b_h)       candidate
         c' = f ⊙ c + i ⊙ g
-        h' = o ⊙ tanh(c')                           (Hochreiter & Schmidhuber 1997; Gers et al. 2000)
+        h' = o ⊙ tanh(c')
+        (Hochreiter & Schmidhuber 1997; Gers et al. 2000)
+
+    Each gate and the candidate have rows of their own in W_x, W_h, b_x, b_h.
 
     x: (b, d_in)
     h: (b, d_hidden)
@@ -78,16 +86,17 @@ def lstm_step(x, h, c, W_x, W_h, b_x, b_h):
     return h, c
 
 
-# --- What the models share ----------------------------------------------------------------------------------
+# --- What the models share ----------------------------------------------------
 
 
 class CheckedEmbedding(nn.Embedding):
-    """An embedding matrix, one learned row for each token, that checks the ids it is asked for.
+    """An embedding matrix, one learned row a token, that checks the ids.
 
     ids: (..., n)
 
     Returns the rows (..., n, d_embed).
-    Raises ValueError with the id, its position and the number of rows, if there is no such row.
+    Raises ValueError with the id, its position and the number of rows, if there
+    is no such row.
     """
 
     def forward(self, ids):
@@ -96,7 +105,7 @@ class CheckedEmbedding(nn.Embedding):
 
 
 def last_state(states, ids):
-    """Pick each sentence's state at its last real token, so that padding behind it has no say.
+    """Pick each sentence's state at its last real token, whatever the padding.
 
     states: (b, n, d_hidden)
     ids: (b, n), padded on the right
@@ -104,17 +113,19 @@ def last_state(states, ids):
     Returns (b, d_hidden); zeros for a sentence without any real token.
     """
     lengths = (ids != PAD).sum(dim=1)  # (b)
-    last = states[torch.arange(len(ids)), (lengths - 1).clamp(min=0)]  # (b, d_hidden)
+    i = (lengths - 1).clamp(min=0)  # (b)
+    last = states[torch.arange(len(ids)), i]  # (b, d_hidden)
     return last * (lengths > 0)[:, None]
 
 
-# --- The four shapes ----------------------------------------------------------------------------------------
+# --- The four shapes ----------------------------------------------------------
 
 
 class Tagger(nn.Module):
     """N → N: one label for every token, from the tokens on both sides of it.
 
-    The text is read forwards and backwards; both states of a token decide its label.
+    The text is read forwards and backwards; both states of a token decide its
+    label.
     (Schuster & Paliwal 1997)
     """
 
@@ -126,10 +137,14 @@ class Tagger(nn.Module):
         self.out = nn.Linear(2 * d_hidden, n_tags)
 
     def forward(self, ids):
-        """ids: (b, n), padded on the right. Returns a score for every tag of every token (b, n, n_tags)."""
+        """Return a score for every tag of every token (b, n, n_tags).
+
+        ids: (b, n), padded on the right
+        """
         x = self.embed(ids)  # (b, n, d_embed)
         left, _ = self.forwards(x)  # (b, n, d_hidden)
-        right = flip(self.backwards(flip(x, ids))[0], ids)  # (b, n, d_hidden)
+        right, _ = self.backwards(flip(x, ids))  # (b, n, d_hidden)
+        right = flip(right, ids)  # (b, n, d_hidden)
         return self.out(torch.cat([left, right], dim=-1))  # (b, n, n_tags)
 
 
@@ -158,13 +173,16 @@ class Classifier(nn.Module):
         self.out = nn.Linear(d_hidden, n_classes)
 
     def forward(self, ids):
-        """ids: (b, n), padded on the right. Returns a score for every class (b, n_classes)."""
+        """Return a score for every class (b, n_classes).
+
+        ids: (b, n), padded on the right
+        """
         states, _ = self.rnn(self.embed(ids))  # (b, n, d_hidden)
         return self.out(last_state(states, ids))  # (b, n_classes)
 
 
 class ConditionalLanguageModel(nn.Module):
-    """1 → N: a sequence from one label. The label sets the first state; each token written is read again."""
+    """1 → N: a sequence from one label, which sets the first state."""
 
     def __init__(self, n_classes, vocab, d_embed, d_hidden):
         super().__init__()
@@ -174,13 +192,14 @@ class ConditionalLanguageModel(nn.Module):
         self.out = nn.Linear(d_hidden, vocab)
 
     def forward(self, labels, ids):
-        """labels: (b). ids: (b, n), from BOS on. Returns a score for each next token (b, n, vocab)."""
-        states, _ = self.rnn(self.embed(ids), self.start(labels)[None])  # (b, n, d_hidden)
+        """From labels (b) and ids (b, n), score what follows (b, n, vocab)."""
+        x, state = self.embed(ids), self.start(labels)[None]
+        states, _ = self.rnn(x, state)  # (b, n, d_hidden)
         return self.out(states)  # (b, n, vocab)
 
     @torch.no_grad()
     def sample(self, labels, n_max, seed):
-        """Write one sequence for each label, drawing every token from the model's own distribution.
+        """Write one sequence for each label, drawing every token by its odds.
 
         labels: (b)
 
@@ -189,18 +208,20 @@ class ConditionalLanguageModel(nn.Module):
         generator = torch.Generator().manual_seed(seed)
 
         def draw(logits):
-            probabilities = logits.softmax(dim=-1).cpu()
-            return torch.multinomial(probabilities, 1, generator=generator)[:, 0].to(logits.device)
+            p = logits.softmax(dim=-1).cpu()
+            y = torch.multinomial(p, 1, generator=generator)[:, 0]
+            return y.to(logits.device)
 
         def step(y, state):
             out, state = self.rnn(self.embed(y[:, None]), state)
             return self.out(out[:, 0]), state
 
-        return unroll(step, self.start(labels)[None], len(labels), n_max, choose=draw)
+        state = self.start(labels)[None]
+        return unroll(step, state, len(labels), n_max, choose=draw)
 
 
 class RecurrentEncoder(nn.Module):
-    """Read the source once, from left to right, and hand on the last state: all the decoder will get."""
+    """Read the source once; pass on the last state, all the decoder gets."""
 
     def __init__(self, vocab, d_embed, d_hidden):
         super().__init__()
@@ -208,7 +229,10 @@ class RecurrentEncoder(nn.Module):
         self.rnn = nn.GRU(d_embed, d_hidden, batch_first=True)
 
     def forward(self, source):
-        """source: (b, n_source), padded on the right. Returns the last state (b, d_hidden)."""
+        """Return the last state (b, d_hidden).
+
+        source: (b, n_source), padded on the right
+        """
         states, _ = self.rnn(self.embed(source))  # (b, n_source, d_hidden)
         return last_state(states, source)
 
@@ -223,17 +247,20 @@ class RecurrentDecoder(nn.Module):
         self.out = nn.Linear(d_hidden, vocab)
 
     def forward(self, target_in, state):
-        """Score each next token (b, n_target, vocab); also return the state after the last one.
+        """Score each next token.
 
         target_in: (b, n_target), from BOS on
         state: (b, d_hidden)
+
+        Returns the scores (b, n_target, vocab) and the state (b, d_hidden).
         """
-        states, state = self.rnn(self.embed(target_in), state[None])  # (b, n_target, d_hidden)
+        x = self.embed(target_in)  # (b, n_target, d_embed)
+        states, state = self.rnn(x, state[None])  # (b, n_target, d_hidden)
         return self.out(states), state[0]
 
 
 class Seq2Seq(nn.Module):
-    """N → M: an encoder reads, a decoder writes, and one state is all that passes between them.
+    """N → M: an encoder reads, a decoder writes; only one state passes between.
 
     (Cho et al. 2014; Sutskever et al. 2014)
     """
@@ -244,8 +271,9 @@ class Seq2Seq(nn.Module):
         self.decoder = RecurrentDecoder(target_vocab, d_embed, d_hidden)
 
     def forward(self, source, target_in):
-        """Score each target token given the source and the *true* tokens before it (teacher forcing).
+        """Score each target token, given the source and the tokens before it.
 
+        Those are the *true* ones: this is teacher forcing.
         source: (b, n_source)
         target_in: (b, n_target)
 
@@ -255,43 +283,51 @@ class Seq2Seq(nn.Module):
         return logits  # (b, n_target, vocab)
 
     def start(self, source):
-        """The decoder's first state for these sources (b, d_hidden), and nothing to look back at."""
+        """The first state (b, d_hidden), and nothing to look back at."""
         return self.encoder(source), None
 
     def step(self, y, state, memory):
-        """One step of writing: from the last token y (b) and the state, scores (b, vocab) and a state."""
+        """One step: y (b) and a state give scores (b, vocab) and a state."""
         logits, state = self.decoder(y[:, None], state)
         return logits[:, 0], state
 
 
-# --- Writing without a teacher ------------------------------------------------------------------------------
+# --- Writing without a teacher ------------------------------------------------
 
 
 def free_run(model, source, n_max):
-    """Let a model write on its own: at each step the likeliest token, which it reads as the next input.
+    """Let a model write on its own: it reads the likeliest token as next input.
 
     source: (b, n_source)
     n_max: the most tokens to write
 
-    Returns ids (b, n) with n ≤ n_max, without BOS; what follows a row's EOS is PAD. A row that reaches n_max
-    without EOS is returned as it stands. An empty source beside others gives an empty row.
+    Returns ids (b, n) with n ≤ n_max, without BOS; what follows a row's EOS is
+    PAD. A row that reaches n_max without EOS is returned as it stands. An empty
+    source beside others gives an empty row.
     """
     with torch.no_grad():
         state, memory = model.start(source)
-        ids = unroll(lambda y, s: model.step(y, s, memory), state, len(source), n_max, choose=likeliest)
+
+        def step(y, state):
+            return model.step(y, state, memory)
+
+        ids = unroll(step, state, len(source), n_max, choose=likeliest)
     ids[(source == PAD).all(dim=1)] = PAD
     return ids
 
 
 def likeliest(logits):
-    """The token with the highest score in each row. logits: (b, vocab). Returns (b)."""
+    """The likeliest token of each row. logits: (b, vocab). Returns (b)."""
     return logits.argmax(dim=-1)
 
 
 def unroll(step, state, b, n_max, choose):
-    """Generate b sequences token by token: `step(y, state)` scores what may follow y, `choose` takes one.
+    """Generate b sequences token by token.
 
-    Returns ids (b, n) with n ≤ n_max; what follows a row's EOS is PAD. Stops as soon as every row has ended.
+    `step(y, state)` scores what may follow y, and `choose` takes one.
+
+    Returns ids (b, n) with n ≤ n_max; what follows a row's EOS is PAD. Stops as
+    soon as every row has ended.
     """
     if n_max < 1:
         raise ValueError(f"n_max must be at least 1; got {n_max}.")

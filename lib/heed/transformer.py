@@ -1,4 +1,4 @@
-"""The Transformer: stacks of layers, the encoder–decoder, either of the two alone, and what builds them.
+"""The Transformer: its stacks of layers, the models, and what builds them.
 
 This module knows nothing about decoding or training.
 """
@@ -23,7 +23,8 @@ from heed.text import PAD
 class Generator(nn.Module):
     """From a token's vector to the log-probabilities of the next token.
 
-        log p = log softmax(W x + b)      (Vaswani et al. 2017, section 3.4)
+        log p = log softmax(W x + b)
+        (Vaswani et al. 2017, section 3.4)
 
     x: (..., d_model)
 
@@ -39,7 +40,7 @@ class Generator(nn.Module):
 
 
 class Encoder(nn.Module):
-    """A stack of n equal layers, and at its end the one norm that a pre-norm stack adds."""
+    """A stack of n equal layers, and the one norm that pre-norm adds."""
 
     def __init__(self, layer, n_layers):
         super().__init__()
@@ -47,17 +48,14 @@ class Encoder(nn.Module):
         self.norm = LayerNorm(layer.size)
 
     def forward(self, x, mask, caches=()):
-        """x: (b, n, d_model). mask: as for its attention. caches: one for each layer, or none.
-
-        Returns (b, n, d_model).
-        """
+        """x: (b, n, d_model). caches: one a layer. Returns (b, n, d_model)."""
         for i, layer in enumerate(self.layers):
             x = layer(x, mask, *caches[i : i + 1])  # (b, n, d_model)
         return self.norm(x)  # (b, n, d_model)
 
 
 class Decoder(nn.Module):
-    """A stack of n equal layers that also look at the encoder's memory, and a norm at its end."""
+    """A stack of n equal layers that also look at the memory, and a norm."""
 
     def __init__(self, layer, n_layers):
         super().__init__()
@@ -65,7 +63,7 @@ class Decoder(nn.Module):
         self.norm = LayerNorm(layer.size)
 
     def forward(self, x, memory, source_mask, target_mask, caches=()):
-        """Carry the target through all layers, each with its own of the `caches`.
+        """Carry the target through all layers.
 
         x: (b, n, d_model)
         memory: (b, n_source, d_model)
@@ -75,23 +73,28 @@ class Decoder(nn.Module):
         Returns (b, n, d_model).
         """
         for i, layer in enumerate(self.layers):
-            x = layer(x, memory, source_mask, target_mask, *caches[i : i + 1])  # (b, n, d_model)
+            x = layer(x, memory, source_mask, target_mask, *caches[i : i + 1])
         return self.norm(x)  # (b, n, d_model)
 
 
 class InputEmbedding(nn.Sequential):
-    """From ids to vectors that know their position: token embeddings, then a code for the position."""
+    """From ids to vectors that know their position."""
 
     def forward(self, ids, start=0):
-        """ids: (b, n). start: the position of the first token. Returns (b, n, d_model)."""
+        """Embed the ids, the first of which stands at position `start`.
+
+        ids: (b, n)
+
+        Returns (b, n, d_model).
+        """
         embeddings, position = self
         return position(embeddings(ids), start)  # (b, n, d_model)
 
 
 class EncoderDecoder(nn.Module):
-    """The whole model but for its last step: who decodes calls the generator where it is needed.
+    """The whole model but for its last step, the generator.
 
-    (Vaswani et al. 2017, figure 1)
+    Whoever decodes calls it where it is needed (Vaswani et al. 2017, figure 1).
     """
 
     def __init__(self, encoder, decoder, source_embed, target_embed, generator):
@@ -103,36 +106,33 @@ class EncoderDecoder(nn.Module):
         self.generator = generator
 
     def forward(self, source, target_in):
-        """source: (b, n_source). target_in: (b, n), from BOS on. Returns (b, n, d_model), not scores."""
+        """From source (b, n_source), target_in (b, n) to (b, n, d_model)."""
         source_mask = padding_mask(source)  # (b, 1, 1, n_source)
-        target_mask = padding_mask(target_in) & causal_mask(target_in.shape[1]).to(source.device)
-        return self.decode(self.encode(source, source_mask), source_mask, target_in, target_mask)
+        causal = causal_mask(target_in.shape[1]).to(source.device)  # (n, n)
+        target_mask = padding_mask(target_in) & causal  # (b, 1, n, n)
+        memory = self.encode(source, source_mask)  # (b, n_source, d_model)
+        return self.decode(memory, source_mask, target_in, target_mask)
 
     def encode(self, source, source_mask):
-        """source: (b, n_source). source_mask: (b, 1, 1, n_source). Returns (b, n_source, d_model)."""
-        return self.encoder(self.source_embed(source), source_mask)  # (b, n_source, d_model)
+        """From source (b, n_source) to the memory (b, n_source, d_model)."""
+        return self.encoder(self.source_embed(source), source_mask)
 
     def decode(self, memory, source_mask, target_in, target_mask, cache=None):
-        """Carry the target through the decoder; with a cache, only its new tokens.
+        """From memory and target_in (b, n) to vectors (b, n, d_model).
 
-        memory: (b, n_source, d_model)
-        source_mask: (b, 1, 1, n_source)
-        target_in: (b, n)
-        target_mask: (b, 1, n, n); with a cache, over all tokens so far
-        cache: a `heed.decode.Cache`, which knows what came before target_in
-
-        Returns (b, n, d_model).
+        With a cache (`heed.decode.Cache`), target_in holds only the new tokens.
         """
         start, caches = (0, ()) if cache is None else (cache.n, cache.layers)
         x = self.target_embed(target_in, start)  # (b, n, d_model)
-        return self.decoder(x, memory, source_mask, target_mask, caches)  # (b, n, d_model)
+        return self.decoder(x, memory, source_mask, target_mask, caches)
 
 
 class LanguageModel(nn.Module):
-    """The decoder alone: each token sees itself and what stands before it, and predicts the next one.
+    """The decoder alone: each token sees those before, predicts the next.
 
-    A stack of `EncoderLayer`s under a causal mask: without a source there is no source attention (Radford et
-    al. 2018). `forward` stops before the generator, as the encoder–decoder's does.
+    A stack of `EncoderLayer`s under a causal mask: without a source there is no
+    source attention (Radford et al. 2018). `forward` stops before the
+    generator, as the encoder–decoder's does.
     """
 
     def __init__(self, encoder, embed, generator):
@@ -142,25 +142,35 @@ class LanguageModel(nn.Module):
         self.generator = generator
 
     def forward(self, ids, cache=None):
-        """ids: (b, n), padding included. cache: a `heed.decode.Cache` of what came before ids, or None.
+        """Carry the tokens through the stack; with a cache, the new ones.
+
+        ids: (b, n), padding included
+        cache: a `heed.decode.Cache` of what came before ids, or None
 
         Returns (b, n, d_model).
         """
         if cache is None:
-            return self.encoder(self.embed(ids), self.mask(ids))  # (b, n, d_model)
+            return self.encoder(self.embed(ids), self.mask(ids))
+        x = self.embed(ids, cache.n)  # (b, n, d_model)
         mask = causal_mask(ids.shape[1], cache.n).to(ids.device)  # (n, n_k)
-        return self.encoder(self.embed(ids, cache.n), mask, cache.layers)  # (b, n, d_model)
+        return self.encoder(x, mask, cache.layers)  # (b, n, d_model)
 
     def mask(self, ids):
-        """ids: (b, n). Returns who may look at whom (b, 1, n, n): at real tokens, and not ahead."""
-        return padding_mask(ids) & causal_mask(ids.shape[1]).to(ids.device)  # (b, 1, n, n)
+        """Who may look at whom: everyone at real tokens, and not ahead.
+
+        ids: (b, n)
+
+        Returns (b, 1, n, n).
+        """
+        causal = causal_mask(ids.shape[1]).to(ids.device)  # (n, n)
+        return padding_mask(ids) & causal  # (b, 1, n, n)
 
 
 class MaskedLanguageModel(LanguageModel):
-    """The encoder alone: each token sees all others, and hidden ones are predicted from both sides.
+    """The encoder alone: each token sees all others, to predict hidden ones.
 
-    One mask apart from `LanguageModel` (Devlin et al. 2019). It has no first and no next token, so it cannot
-    be decoded step by step, and takes no cache.
+    One mask apart from `LanguageModel` (Devlin et al. 2019). It has no first
+    and no next token, so it cannot be decoded step by step, and takes no cache.
     """
 
     def forward(self, ids):
@@ -168,39 +178,47 @@ class MaskedLanguageModel(LanguageModel):
         return super().forward(ids)  # (b, n, d_model)
 
     def mask(self, ids):
-        """ids: (b, n). Returns who may look at whom (b, 1, 1, n): at real tokens."""
+        """Who may look at whom: everyone at real tokens.
+
+        ids: (b, n)
+
+        Returns (b, 1, 1, n).
+        """
         return padding_mask(ids)  # (b, 1, 1, n)
 
 
 def make_model(
-    source_vocab, target_vocab, n_layers=6, d_model=512, d_ff=2048, n_heads=8, dropout=0.1,
-    norm="pre", self_attention=MultiHeadAttention,
+    source_vocab, target_vocab, n_layers=6, d_model=512, d_ff=2048, n_heads=8,
+    dropout=0.1, norm="pre", self_attention=MultiHeadAttention,
 ):  # fmt: skip
-    """Build a Transformer; the numbers left out are those of the paper's base model (its table 3).
+    """Build a Transformer; the default is the paper's base model (table 3).
 
-    Every matrix starts from Xavier's uniform distribution (Glorot & Bengio 2010), every embedding from a
-    normal one with standard deviation 1/√d_model: multiplied by √d_model, its entries have variance 1.
+    Every matrix starts from Xavier's uniform distribution (Glorot & Bengio
+    2010), every embedding from a normal one with standard deviation 1/√d_model:
+    multiplied by √d_model, its entries have variance 1.
 
-    norm: "pre", before each sublayer and once after the last layer; or "post", after each sublayer, as in
-        the paper
-    self_attention: `MultiHeadAttention` or a subclass of it; attention to the source is the plain one
-
-    Raises ValueError for another norm.
+    norm: "pre" or "post" the sublayer; anything else raises a ValueError
+    self_attention: a class; attention to the source is `MultiHeadAttention`
     """
 
     def attention(kind):
         return kind(d_model, n_heads, dropout)
 
     def rest():
-        return PositionwiseFeedForward(d_model, d_ff, dropout), dropout, connections(norm)
+        feed_forward = PositionwiseFeedForward(d_model, d_ff, dropout)
+        return feed_forward, dropout, connections(norm)
 
     def embed(vocab):
-        return InputEmbedding(Embeddings(d_model, vocab), PositionalEncoding(d_model, dropout))
+        position = PositionalEncoding(d_model, dropout)
+        return InputEmbedding(Embeddings(d_model, vocab), position)
 
     own, source = self_attention, MultiHeadAttention
+    encoder_layer = EncoderLayer(d_model, attention(own), *rest())
+    parts = attention(own), attention(source), *rest()
+    decoder_layer = DecoderLayer(d_model, *parts)
     model = EncoderDecoder(
-        Encoder(EncoderLayer(d_model, attention(own), *rest()), n_layers),
-        Decoder(DecoderLayer(d_model, attention(own), attention(source), *rest()), n_layers),
+        Encoder(encoder_layer, n_layers),
+        Decoder(decoder_layer, n_layers),
         embed(source_vocab),
         embed(target_vocab),
         Generator(d_model, target_vocab),
@@ -214,32 +232,38 @@ def make_language_model(
     vocab, n_layers=6, d_model=512, d_ff=2048, n_heads=8, dropout=0.1,
     kind=LanguageModel, self_attention=MultiHeadAttention,
 ):  # fmt: skip
-    """Build a pre-norm Transformer that is a decoder alone, or an encoder alone.
+    """Build a pre-norm Transformer that is only a decoder, or only an encoder.
 
     kind: `LanguageModel` or `MaskedLanguageModel`
     self_attention: `MultiHeadAttention` or a subclass of it
     """
     attention = self_attention(d_model, n_heads, dropout)
     feed_forward = PositionwiseFeedForward(d_model, d_ff, dropout)
-    return initialised(
-        kind(
-            Encoder(EncoderLayer(d_model, attention, feed_forward, dropout), n_layers),
-            InputEmbedding(Embeddings(d_model, vocab), PositionalEncoding(d_model, dropout)),
-            Generator(d_model, vocab),
-        )
-    )
+    layer = EncoderLayer(d_model, attention, feed_forward, dropout)
+    position = PositionalEncoding(d_model, dropout)
+    embed = InputEmbedding(Embeddings(d_model, vocab), position)
+    generator = Generator(d_model, vocab)
+    return initialised(kind(Encoder(layer, n_layers), embed, generator))
 
 
 def connections(norm):
-    """The class of connection with its norm "pre" or "post" the sublayer. Raises ValueError for another."""
+    """The class of connection with its norm "pre" or "post" the sublayer.
+
+    Raises ValueError for another word.
+    """
     known = {"pre": SublayerConnection, "post": PostNormConnection}
     if norm not in known:
-        raise ValueError(f'The norm stands "pre" or "post" the sublayer; got {norm!r}.')
+        raise ValueError(
+            f'The norm stands "pre" or "post" the sublayer; got {norm!r}.'
+        )
     return known[norm]
 
 
 def initialised(model):
-    """Give each embedding a normal distribution, every other matrix Xavier's. Returns the model."""
+    """Give embeddings a normal distribution, every other matrix Xavier's.
+
+    Returns the model.
+    """
     for name, p in model.named_parameters():
         if name.endswith("embedding.weight"):
             nn.init.normal_(p, std=p.shape[1] ** -0.5)
@@ -250,18 +274,18 @@ def initialised(model):
 
 
 def tie(model):
-    """Let source, target and generator share one matrix (Press & Wolf 2017). Returns the model.
+    """Let source, target and generator share one matrix (Press & Wolf 2017).
 
-    Raises ValueError if the vocabularies differ in size: then no one matrix fits both.
+    Returns the model. Raises ValueError if the vocabularies differ in size:
+    then no one matrix fits both.
     """
-    source, target, proj = (
-        model.source_embed[0].embedding,
-        model.target_embed[0].embedding,
-        model.generator.proj,
-    )
+    source = model.source_embed[0].embedding
+    target = model.target_embed[0].embedding
+    proj = model.generator.proj
     if source.weight.shape != target.weight.shape:
         raise ValueError(
-            f"Vocabularies of {len(source.weight)} and {len(target.weight)} tokens cannot share one matrix. "
+            f"Vocabularies of {len(source.weight)} and {len(target.weight)} "
+            "tokens cannot share one matrix. "
             "Build one vocabulary for both languages."
         )
     target.weight = proj.weight = source.weight
