@@ -58,8 +58,8 @@ book: .venv/ready ## build the HTML edition in book/_build/html
 chapters: .venv/ready ## run every notebook in place, with the library's text, the map and the README's figure as they are now
 	@echo "Running every chapter and storing what it prints."
 	@$(python) book/chapters.py mirror
-	@$(python) book/chapters.py map
 	@$(python) book/chapters.py run
+	@$(python) book/chapters.py map
 	@$(python) book/chapters.py cover
 
 clean: ## remove .venv, book/_build and caches; trained models in runs/ stay

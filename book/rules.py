@@ -382,7 +382,6 @@ ANY = (
 CHAPTER = (
     folds.speaks_before_code,
     folds.says_what_held,
-    is_mostly_brief,
     has_figures,
     has_exercises,
     tags_known_rows,
@@ -394,6 +393,7 @@ TODAY = (
     is_read_in_an_hour,
     keeps_the_order,
     keeps_its_places,
+    is_mostly_brief,
     folds.asserts_once_in_the_open,
     folds.stands_without_its_folds,
     questions.keeps_its_questions,
