@@ -63,6 +63,17 @@ FIGURES = {
     "heatmap 2 x 40": lambda: plot.heatmap(weights(2, 40), words(2), words(40), LONG, "key", "query"),
     "heatmap 40 x 2": lambda: plot.heatmap(weights(40, 2), words(40), words(2), LONG, "key", "query"),
     "heatmap 40 x 40": lambda: plot.heatmap(weights(40, 40), words(40), words(40), LONG, "key", "query"),
+    "heatmaps": lambda: plot.heatmaps(
+        {
+            "German": (weights(10, 12), list(ISO), list("5. März 1987")),
+            "Chinese": (weights(10, 12), list(ISO), list(CHINESE)),
+            "short": (weights(2, 3), words(2), list("abc")),
+        },
+        {"German": [(0, 8), (9, 0)]},
+        "Three maps, one scale",
+        "read",
+        "written",
+    )[0],
     "scoremap": lambda: plot.scoremap(np.random.default_rng(1).normal(size=(5, 7)) * 9, title="Scores"),
     "curves": lambda: plot.curves(
         STEPS,
@@ -411,6 +422,27 @@ def test_scores_are_symmetric_about_zero_and_the_masked_ones_are_grey():
     assert [matplotlib.colors.to_hex(cell) for cell in mesh.get_facecolors()][2:] == ["#bbbbbb", "#f8f8f9"]
 
 
+def test_maps_on_one_page_share_a_scale_and_a_colour_bar():
+    maps = {name: (weights(3, 5), list("abc"), list("vwxyz")) for name in ("one", "two", "three")}
+    axes = plot.heatmaps(maps, {"two": [(2, 4)]}, "Three")
+    figure = axes[0].figure
+    drawn = [ax for ax in figure.axes if ax.collections and ax.get_title()]
+    bars = [ax for ax in figure.axes if ax.get_xlabel() == "weight"]
+    assert [ax.get_title() for ax in axes] == [*maps] and len(drawn) == 3 and len(bars) == 1
+    assert {ax.collections[-1].get_clim() for ax in axes} == {(0, 1.0)}
+    for ax, (table, _, _) in zip(axes, maps.values(), strict=True):
+        assert np.allclose(ax.collections[-1].get_array().reshape(3, 5), table)
+    marks = [[patch for patch in ax.patches if not patch.get_fill()] for ax in axes]
+    assert [len(patches) for patches in marks] == [0, 1, 0]
+    assert marks[1][0].get_xy() == (3.5, 1.5)  # the cell in row 2, column 4
+
+
+def test_the_parts_of_a_step_are_numbered_in_order():
+    ax = plot.attending(list("abcd"), ["x", "y"], np.full(4, 0.25))
+    marks = [text for text in ax.texts if set(text.get_text()) & set("①②③④⑤⑥")]
+    assert sorted(text.get_text()[0] for text in marks) == list("①②③④⑤⑥")
+
+
 def test_maps_stand_side_by_side():
     figure, (left, right) = plt.subplots(1, 2, figsize=(7, 3.6))
     plot.heatmap(weights(6, 6), None, ["alpha"] * 6, "Left", "key", "query", ax=left)
@@ -478,6 +510,9 @@ def test_maps_stand_side_by_side():
             r"2 inputs need 2 weights, but the shape is \(1,\)",
         ),
         (lambda: plot.attending(["a", "b"], ["c"], [1.5, 0]), "these go from 0 to 1.5"),
+        (lambda: plot.heatmaps({"a": ([[1.0]], ["x"], ["y"])}, {"b": [(0, 0)]}), "marked in 'b'"),
+        (lambda: plot.heatmaps({"a": ([[1.0]], ["x"], ["y"])}, {"a": [(0, 1)]}), "is to be marked in .a., a map of 1 x 1"),
+        (lambda: plot.heatmaps({}), "at least one map"),
         (lambda: plot.attending(["a", "b"], ["c"], [np.nan, 0]), "between 0 and 1"),
         (
             lambda: plot.alignment([[1, 0]], ["a"], ["b"]),

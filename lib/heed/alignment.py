@@ -43,7 +43,7 @@ class AttentionDecoder(nn.Module):
         α_t = softmax_i s(h_i, s_{t−1})         where to look
         c_t = Σ_i α_ti h_i                      what is found there: the context
         s_t = f(s_{t−1}, y_{t−1}, c_t)          one GRU step on [y_{t−1}; c_t]
-        o_t = W_o [s_t; c_t; y_{t−1}] + b_o     scores of the next token
+        o_t = W_o [s_t; c_t; y_{t−1}] + b_o     logits of the next token
 
     After Bahdanau et al. (2015), section 3.1; their output layer has one more
     hidden layer.
@@ -60,13 +60,13 @@ class AttentionDecoder(nn.Module):
     def forward(self, y, s, memory, keys, mask):
         """Take one step.
 
-        y: (b), the token before
-        s: (b, d_hidden), the state before: this is the query
+        y: (b), the previous token
+        s: (b, d_hidden), the previous state: this is the query
         memory: (b, n_source, d_memory), the encoder's states: the values
         keys: (b, n_source, d_hidden), the same states after `score.project`
         mask: (b, n_source), True at real tokens
 
-        Returns the scores of the next token (b, vocab) and the new state
+        Returns the logits of the next token (b, vocab) and the new state
         (b, d_hidden).
         """
         e = self.embed(y)  # (b, d_embed)
@@ -93,7 +93,7 @@ class AttentionSeq2Seq(nn.Module):
         self.decoder = AttentionDecoder(target_vocab, d_embed, d_hidden, d_both)
 
     def forward(self, source, target_in):
-        """Score each target token, given the true ones before it.
+        """The logits of each target token, given the true ones before it.
 
         source: (b, n_source). target_in: (b, n_target).
         Returns (b, n_target, vocab). This is teacher forcing.
@@ -106,12 +106,12 @@ class AttentionSeq2Seq(nn.Module):
         return torch.stack(logits, dim=1)  # (b, n_target, vocab)
 
     def start(self, source):
-        """The first state, and what is looked at: states, keys and mask."""
+        """The initial state, and the memory: states, keys and mask."""
         states = self.encoder(source)  # (b, n_source, 2*d_hidden)
         _, backward = states[:, 0].chunk(2, dim=-1)  # (b, d_hidden)
         memory = states, self.decoder.score.project(states), source != PAD
         return torch.tanh(self.first(backward)), memory
 
     def step(self, y, state, memory):
-        """One step: y (b) and a state give scores (b, vocab) and a state."""
+        """One step: y (b) and a state give logits (b, vocab) and a state."""
         return self.decoder(y, state, *memory)

@@ -52,28 +52,41 @@ def heatmaps(maps, marked=None, title="", xlabel="", ylabel="", n_columns=2, vma
     vmax, meaning: as in `heatmap`
 
     Returns the Axes, as a list.
-    Raises ValueError as `heatmap` does, and if a marked cell is not in its map.
+    Raises ValueError as `heatmap` does, without a map, and for a marked cell that is not in its map.
     """
+    if not maps:
+        raise ValueError("heatmaps needs at least one map, got none")
     marked = marked or {}
     for name in marked.keys() - maps.keys():
         raise ValueError(f"cells are marked in {name!r}, and there are maps of {', '.join(map(repr, maps))}")
     n_rows = -(-len(maps) // n_columns)
-    tables = [_table(weights) for weights, _, _ in maps.values()]
-    tall, wide = (max(table.shape[axis] for table in tables) for axis in (0, 1))
-    side = min(0.5, (9.2 - 0.9 - 0.9 * n_columns) / (n_columns * wide))  # of a cell, in inches
-    size = n_columns * (side * wide + 0.9) + 0.9, n_rows * (side * tall + 0.9) + 0.4
-    figure, axes = plt.subplots(n_rows, n_columns, figsize=size, squeeze=False)
-    for ax, (name, (weights, rows, columns)) in zip(axes.flat, maps.items(), strict=False):
-        heatmap(weights, rows, columns, name, xlabel, ylabel, ax, vmax, meaning)
+    shapes = [_table(weights).shape for weights, _, _ in maps.values()]
+    for name, (n, m) in zip(maps, shapes, strict=True):
+        for i, j in marked.get(name, []):
+            if not (0 <= i < n and 0 <= j < m):
+                raise ValueError(f"cell {i, j} is to be marked in {name!r}, a map of {n} x {m}")
+    tall = [max(n for n, _ in shapes[i * n_columns : (i + 1) * n_columns]) for i in range(n_rows)]
+    wide = [max(n for _, n in shapes[j::n_columns]) for j in range(min(n_columns, len(maps)))]
+    side = min(0.5, (7.6 - 0.55 * len(wide)) / sum(wide))  # of a cell, in inches, on a page of 7.6
+    figure, axes = plt.subplots(
+        n_rows, len(wide), squeeze=False, width_ratios=wide, height_ratios=tall,
+        figsize=(side * sum(wide) + 0.55 * len(wide), side * sum(tall) + 0.75 * n_rows + 1),
+    )  # fmt: skip
+    for k, (ax, (name, (weights, rows, columns))) in enumerate(zip(axes.flat, maps.items(), strict=False)):
+        row, column = divmod(k, len(wide))
+        words = "" if row else xlabel, "" if column else ylabel
+        heatmap(weights, rows, columns, name, *words, ax, vmax, meaning)
         ax.collections[-1].colorbar.remove()
         for i, j in marked.get(name, []):
-            if not (0 <= i < len(weights) and 0 <= j < len(weights[0])):
-                raise ValueError(f"cell {i, j} is to be marked in {name!r}, a map of {np.shape(weights)}")
             corner = j - 0.5, i - 0.5
-            ax.add_patch(plt.Rectangle(corner, 1, 1, fill=False, edgecolor=COLOURS["orange"], linewidth=1.8, zorder=3))
+            edge = {"fill": False, "edgecolor": COLOURS["orange"], "linewidth": 1.8}
+            ax.add_patch(plt.Rectangle(corner, 1, 1, zorder=3, **edge))
     for ax in axes.flat[len(maps) :]:
         ax.set_axis_off()
-    bar = figure.colorbar(axes[0, 0].collections[-1], ax=axes, shrink=0.5, aspect=30, label=written(meaning))
+    bar = figure.colorbar(
+        axes[0, 0].collections[-1], ax=axes, label=written(meaning), orientation="horizontal",
+        fraction=0.03, shrink=0.4, aspect=30,
+    )  # fmt: skip
     bar.outline.set_linewidth(0.6)
     figure.suptitle(title)
     return [*axes.flat[: len(maps)]]
