@@ -68,7 +68,7 @@ def stands_without_its_folds(path, notebook):
         if is_code(cell) and not hides_input(cell):
             defined, used = defines_and_uses(cell.source)
             for name in sorted(used - defined - known):
-                yield f"the open cell that begins {cell.source[:40]!r} uses {name}, which no open cell defines"
+                yield f"the open cell that begins {cell.source[:40]!r} uses {name}: no open cell defines it"
             known |= defined
 
 
