@@ -89,6 +89,7 @@ def heatmaps(maps, marked=None, title="", xlabel="", ylabel="", n_columns=2, vma
     )  # fmt: skip
     bar.outline.set_linewidth(0.6)
     figure.suptitle(title)
+    figure.get_layout_engine().set(rect=(0, 0, 1, 1 - 0.15 / figure.get_size_inches()[1]))
     return [*axes.flat[: len(maps)]]
 
 
