@@ -72,6 +72,8 @@ PLUMBING = {  # validates, reports, keeps house: a chapter links to it, and neve
     "recurrent.CheckedEmbedding",
     "attention.check_mask",
     "attention.check_heads",
+    "attention.MaskedSoftmax",
+    "attention.record",
     "train.next_batch",
     "train.look",
     "train.Progress",

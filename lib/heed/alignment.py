@@ -40,7 +40,8 @@ class BidirectionalEncoder(nn.Module):
 class AttentionDecoder(nn.Module):
     """Write one token at a time, and before each one look back at the source.
 
-        α_t = softmax_i s(h_i, s_{t−1})         where to look
+        e_ti = vᵀ tanh(W h_i + U s_{t−1})       how well does state i answer?
+        α_ti = softmax_i e_ti                   where to look
         c_t = Σ_i α_ti h_i                      what is found there: the context
         s_t = f(s_{t−1}, y_{t−1}, c_t)          one GRU step on [y_{t−1}; c_t]
         o_t = W_o [s_t; c_t; y_{t−1}] + b_o     logits of the next token
@@ -69,12 +70,12 @@ class AttentionDecoder(nn.Module):
         Returns the logits of the next token (b, vocab) and the new state
         (b, d_hidden).
         """
-        e = self.embed(y)  # (b, d_embed)
-        scores = self.score.compare(s[:, None], keys)  # (b, 1, n_source)
-        weights = self.attention(scores, mask[:, None])  # (b, 1, n_source)
-        c = expectation(weights, memory)[:, 0]  # (b, d_memory)
-        s = self.cell(torch.cat([e, c], dim=-1), s)  # (b, d_hidden)
-        return self.out(torch.cat([s, c, e], dim=-1)), s
+        y = self.embed(y)  # (b, d_embed)
+        e = self.score.compare(s[:, None], keys)  # (b, 1, n_source)
+        alpha = self.attention(e, mask[:, None])  # (b, 1, n_source)
+        c = expectation(alpha, memory)[:, 0]  # (b, d_memory)
+        s = self.cell(torch.cat([y, c], dim=-1), s)  # (b, d_hidden)
+        return self.out(torch.cat([s, c, y], dim=-1)), s
 
 
 class AttentionSeq2Seq(nn.Module):
