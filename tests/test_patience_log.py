@@ -1,6 +1,8 @@
-"""The committed log behind section 3.9 belongs to the script beside it, and is whole."""
+"""The committed log behind section 3.6 belongs to the script beside it, and is whole."""
 
 from pathlib import Path
+
+import torch
 
 FOLDER = Path(__file__).parents[1] / "assets" / "03_additive_attention"
 SCRIPT = FOLDER / "patience.py"
@@ -14,8 +16,24 @@ def test_every_model_has_its_seeds_and_updates(script, log):
         assert [len(run) for run in log["exact"][name]] == [n // script.EVERY + 1] * len(script.SEEDS)
 
 
+def test_the_parameters_are_those_of_the_models(script, log):
+    for name, n in log["parameters"].items():
+        assert n == sum(p.numel() for p in script.make(name).parameters())
+    sizes = log["parameters"]
+    assert abs(sizes["plain 168"] / sizes["attention"] - 1) < 0.01 and sizes["no query"] == sizes["attention"]
+
+
+def test_an_encoder_that_reads_forwards_does_not_know_what_follows(script):
+    torch.manual_seed(0)
+    model = script.make("one way")
+    ids = torch.tensor([[5, 6, 7, 8]])
+    other = torch.tensor([[5, 6, 7, 9]])
+    states, others = model.start(ids)[1][0], model.start(other)[1][0]
+    assert torch.equal(states[:, :3], others[:, :3]) and not torch.equal(states[:, 3], others[:, 3])
+
+
 def test_on_one_schedule_every_run_ends_at_the_goal(script, log):
-    assert set(log["exact, same schedule"]) == set(script.UPDATES) - {"plain"}
+    assert set(log["exact, same schedule"]) == {"attention", "no query"}
     for runs in log["exact, same schedule"].values():
         assert len(runs) == len(script.SEEDS)
         assert all(max(run[:-1]) < script.GOAL <= run[-1] for run in runs)

@@ -35,14 +35,14 @@ def test_the_squares_lie_where_the_chapter_says(log, answers):
 
 def test_the_ends_are_those_of_the_chapter_and_in_its_order(log, answers):
     ends = log["ends"]
-    for name in ("ours", "generator of size 1", "no norm before attention"):
+    for name in ("ours", "generator of RMS 1", "no norm before attention"):
         one, two = ends[name].values()
         assert f"at {one:.2f} and {two:.2f}" in answers, name
     zero, one, two = ends["tables of size 1, no factor"].values()
     assert f"{zero:.2f}, {one:.2f} and {two:.2f} with three seeds" in answers
     for seed in ("1", "2"):
-        near, *last = (ends[name][seed] for name in ("ours", "no factor √d_model", "W_q and W_k of size 1"))
-        between = [ends[name][seed] for name in ("generator of size 1", "no norm before attention")]
+        near, *last = (ends[name][seed] for name in ("ours", "no factor √d_model", "W_q and W_k of RMS 1"))
+        between = [ends[name][seed] for name in ("generator of RMS 1", "no norm before attention")]
         assert near < min(between) < max(between) < last[0] < last[1]
 
 

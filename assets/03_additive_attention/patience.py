@@ -2,13 +2,15 @@
 
     python patience.py
 
-writes patience.json beside this file: three models of the same width, three seeds, measured after every 50
-updates. On two cores it takes about ten minutes; `python patience.py "no query"` measures one of them alone.
+writes patience.json beside this file: five models, three seeds each, measured after every 50 updates. On two
+cores it takes about a quarter of an hour; `python patience.py "no query"` measures one of them alone.
 The models:
 
     plain        the encoder-decoder of chapter 02
+    plain 168    the same, 168 wide instead of 96: as many parameters as the two next
     no query     attention whose query is cut (U = 0): one learned mixture of all states serves every step
     attention    the model of chapter 03
+    one way      attention to an encoder that reads forwards only: fewer parameters
 
 The learning rate of each falls to zero over its own number of updates. So the two last are measured a second
 time on the schedule of the plain model, up to the goal: `python patience.py "same schedule"`.
@@ -22,18 +24,18 @@ from contextlib import suppress
 from pathlib import Path
 
 import torch
+from torch import nn
 
 import heed
-from heed.alignment import AttentionSeq2Seq
+from heed.alignment import AttentionDecoder, AttentionSeq2Seq
 from heed.data import batches, dates, pad
 from heed.evaluate import exact_match
-from heed.recurrent import Seq2Seq, free_run
-from heed.text import Characters, Vocabulary
+from heed.recurrent import CheckedEmbedding, Seq2Seq, free_run, last_state
+from heed.text import PAD, Characters, Vocabulary
 from heed.train import sequence_loss, train
 
 SEEDS = (0, 1, 2)
-UPDATES = {"plain": 2000, "no query": 600, "attention": 300}
-MODELS = {"plain": Seq2Seq, "no query": AttentionSeq2Seq, "attention": AttentionSeq2Seq}
+UPDATES = {"plain": 2000, "plain 168": 2000, "no query": 600, "attention": 300, "one way": 300}
 EVERY = 50
 GOAL = 0.85  # in the second measurement, a run ends here
 HARDWARE = "2 cores of an x86-64 server processor, shared with other work; float64"
@@ -50,10 +52,39 @@ class Reached(Exception):
     """The goal is reached."""
 
 
+class OneWay(nn.Module):
+    """`AttentionSeq2Seq` with an encoder that reads forwards only."""
+
+    def __init__(self, source_vocab, target_vocab, d_embed, d_hidden):
+        super().__init__()
+        self.embed = CheckedEmbedding(source_vocab, d_embed, padding_idx=PAD)
+        self.reads = nn.GRU(d_embed, d_hidden, batch_first=True)
+        self.first = nn.Linear(d_hidden, d_hidden)
+        self.decoder = AttentionDecoder(target_vocab, d_embed, d_hidden, d_memory=d_hidden)
+
+    def start(self, source):
+        """The first state is made from the last state of the encoder: it has read everything."""
+        states, _ = self.reads(self.embed(source))  # (b, n_source, d_hidden)
+        memory = states, self.decoder.score.project(states), source != PAD
+        return torch.tanh(self.first(last_state(states, source))), memory
+
+    forward, step = AttentionSeq2Seq.forward, AttentionSeq2Seq.step
+
+
+MODELS = {"plain": Seq2Seq, "plain 168": Seq2Seq, "one way": OneWay}  # the others: AttentionSeq2Seq
+WIDTHS = {"plain 168": 168}  # the others: 96
+
+
+def make(name):
+    """A fresh model of this name."""
+    kind, width = MODELS.get(name, AttentionSeq2Seq), WIDTHS.get(name, 96)
+    return kind(len(sources), len(targets), d_embed=48, d_hidden=width).double()
+
+
 def learn(name, seed, updates, goal=2.0):
     """Train one model. Returns its exact match after every 50 updates, and the seconds it took."""
     torch.manual_seed(seed)
-    model = MODELS[name](len(sources), len(targets), d_embed=48, d_hidden=96).double()
+    model = make(name)
     if name == "no query":
         torch.nn.init.zeros_(model.decoder.score.U.weight).requires_grad_(False)
     exact = []
@@ -82,6 +113,7 @@ def main(names):
     }
     log["hardware"] = HARDWARE
     log["seeds"] = SEEDS
+    log["parameters"] = {name: sum(p.numel() for p in make(name).parameters()) for name in UPDATES}
     log["updates"] = {name: list(range(0, n + 1, EVERY)) for name, n in UPDATES.items()}
     for name in [name for name in UPDATES if name in names]:
         runs = [learn(name, seed, UPDATES[name]) for seed in SEEDS]

@@ -16,7 +16,8 @@ class BidirectionalEncoder(nn.Module):
     """Read the source from both ends, and keep every state.
 
     h_i = [forward state; backward state] at token i: a summary of the whole
-    sentence, strongest around i. (Schuster & Paliwal 1997)
+    sentence, strongest around i (Bahdanau et al. 2015, section 3.2; the network
+    is that of Schuster & Paliwal 1997).
     """
 
     def __init__(self, vocab, d_embed, d_hidden):
@@ -58,12 +59,12 @@ class AttentionDecoder(nn.Module):
         self.cell = nn.GRUCell(d_embed + d_memory, d_hidden)
         self.out = nn.Linear(d_hidden + d_memory + d_embed, vocab)
 
-    def forward(self, y, s, memory, keys, mask):
+    def forward(self, y, s, h, keys, mask):
         """Take one step.
 
         y: (b), the previous token
         s: (b, d_hidden), the previous state: this is the query
-        memory: (b, n_source, d_memory), the encoder's states: the values
+        h: (b, n_source, d_memory), the encoder's states: the values
         keys: (b, n_source, d_hidden), the same states after `score.project`
         mask: (b, n_source), True at real tokens
 
@@ -73,7 +74,7 @@ class AttentionDecoder(nn.Module):
         y = self.embed(y)  # (b, d_embed)
         e = self.score.compare(s[:, None], keys)  # (b, 1, n_source)
         alpha = self.attention(e, mask[:, None])  # (b, 1, n_source)
-        c = expectation(alpha, memory)[:, 0]  # (b, d_memory)
+        c = expectation(alpha, h)[:, 0]  # (b, d_memory)
         s = self.cell(torch.cat([y, c], dim=-1), s)  # (b, d_hidden)
         return self.out(torch.cat([s, c, y], dim=-1)), s
 
