@@ -191,11 +191,14 @@ class DecoderLayer(nn.Module):
 
         Returns (b, n, d_model).
         """
-        m, (own, source) = memory, cache or (None, None)
+        own, source = cache or (None, None)
         x = self.sublayer[0](
             x, lambda x: self.self_attention(x, x, x, target_mask, own)
         )
         x = self.sublayer[1](
-            x, lambda x: self.source_attention(x, m, m, source_mask, source)
+            x,
+            lambda x: self.source_attention(
+                x, memory, memory, source_mask, source
+            ),
         )
         return self.sublayer[2](x, self.feed_forward)  # (b, n, d_model)
