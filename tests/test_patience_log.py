@@ -1,5 +1,7 @@
 """The committed log behind section 3.6 belongs to the script beside it, and is whole."""
 
+import json
+import re
 from pathlib import Path
 
 import torch
@@ -43,3 +45,26 @@ def test_a_run_ends_after_its_updates_or_at_the_goal(script, monkeypatch):
     monkeypatch.setattr(script, "EVERY", 1)
     assert len(script.learn("no query", seed=0, updates=2)[0]) == 3
     assert script.learn("plain", seed=0, updates=2, goal=0.0)[0] == [0.0]
+
+
+def test_the_chapters_table_is_the_logs(log):
+    chapter = FOLDER.parents[1] / "chapters" / "03_additive_attention.ipynb"
+    cells = json.loads(chapter.read_text(encoding="utf-8"))["cells"]
+    rows = {}
+    for line in (line for cell in cells for line in "".join(cell["source"]).splitlines()):
+        name, *fields = [field.strip() for field in line.removeprefix("|").removesuffix("|").split("|")]
+        rows.setdefault(name, [re.sub(r" \(.*", "", field) for field in fields])
+    names = "plain", "plain 168", "no query", "attention"
+    assert rows["dates: parameters"] == [f"{log['parameters'][name]:,}" for name in names]
+    need = {name: [50 * [x >= 0.85 for x in run].index(True) for run in log["exact"][name]] for name in names}
+    assert rows["dates: updates until 85 in 100 are right"] == [span(need[name]) for name in names]
+    for name, field in zip(names, rows["dates: seconds until then"], strict=True):
+        each = log["seconds"][name], log["updates"][name][-1]
+        clock = [round(n * s / each[1]) for n, s in zip(need[name], each[0], strict=True)]
+        assert field == ("" if name == "plain 168" else span(clock))  # that one ran on another day
+
+
+def span(numbers):
+    """The lowest and the highest, as the chapter writes them: `950 to 1,050`, or `100` if all are equal."""
+    low, high = min(numbers), max(numbers)
+    return f"{low:,} to {high:,}" if low < high else f"{low:,}"
