@@ -18,7 +18,8 @@ TAUGHT = (
     *("loss", "schedule", "train", "decode", "evaluate"),
 )
 LATER = {
-    "attention.attention": 4,
+    "attention.attention": 5,
+    "attention.dependence": 6,
     "attention.scaled_scores": 4,
     "attention.causal_mask": 7,
     "attention.padding_mask": 7,

@@ -14,6 +14,7 @@ from heed.attention import (
     MultiHeadAttention,
     attention,
     causal_mask,
+    dependence,
     expectation,
     fused_attention,
     fused_is_faster,
@@ -329,3 +330,28 @@ def test_dropout_falls_on_the_weights_while_training():
     assert not torch.allclose(layer(x, x, x), layer(x, x, x))
     layer.eval()
     assert torch.allclose(layer(x, x, x), layer(x, x, x))
+
+
+def test_dependence_on_paper():
+    # y_0 = 2 x_0, y_1 = (x_0 + x_1)²: at x = (1, 3) the derivatives are 2, 0 and 8, 8
+    def f(x):
+        return torch.stack([2 * x[0], (x[0] + x[1]) ** 2])
+
+    found = dependence(f, torch.tensor([[1.0], [3.0]]))
+    assert torch.allclose(found, torch.tensor([[2.0, 0.0], [8.0, 8.0]]))
+
+
+def test_dependence_is_the_norm_of_a_block_of_the_jacobian():
+    torch.manual_seed(0)
+    x = torch.randn(N_K, 7, dtype=torch.float64)
+    W = torch.randn(D_V, 7, dtype=torch.float64)
+    A = torch.randn(N_Q, N_K, dtype=torch.float64)
+    found = dependence(lambda x: A @ x @ W.T, x)  # ∂y_i/∂x_j = A_ij W
+    assert torch.allclose(found, A.abs() * W.norm())
+
+
+def test_dependence_refuses_what_is_not_a_matrix():
+    with pytest.raises(ValueError, match=r"x has 3 axes and f\(x\) has 3, not 2 and 2"):
+        dependence(lambda x: x, torch.ones(1, 2, 3))
+    with pytest.raises(ValueError, match=r"x has 2 axes and f\(x\) has 1"):
+        dependence(lambda x: x.sum(0), torch.ones(2, 3))

@@ -18,6 +18,7 @@ from heed.alignment import AttentionSeq2Seq, BidirectionalEncoder
 from heed.attention import (
     MultiHeadAttention,
     causal_mask,
+    dependence,
     expectation,
     fused_attention,
     masked_softmax,
@@ -90,6 +91,7 @@ def attention():
     expectation(r(B, N, M), r(B, M, D_IN))
     q, k, v, mask = r(B, N, 17), r(B, M, 17), r(B, M, D_IN), torch.ones(B, 1, M, dtype=torch.bool)
     compute_attention(q, k, v, mask)
+    dependence(lambda x: r(M, N) @ x @ r(D_IN, D_HIDDEN), r(N, D_IN))
     fused_attention(q, k, v)
     fused_attention(q, k, v, mask)
     fused_attention(q, k, v, mask, bias=r(N, M))

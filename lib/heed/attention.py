@@ -110,6 +110,30 @@ def record(model):
             hook.remove()
 
 
+def dependence(f, x):
+    """How strongly each output position depends on each input position.
+
+        I_ij = ‖∂y_i / ∂x_j‖,  y = f(x)      (Frobenius norm of a block)
+
+    Where I_ij is zero, output i does not see input j, to first order at this
+    x; with a causal mask that is everything above the diagonal.
+
+    f: differentiable; takes a matrix of n_in rows and returns one of n_out
+    x: (n_in, d_in)
+
+    Returns (n_out, n_in).
+    Raises ValueError if x, or what f returns, is not a matrix.
+    """
+    jacobian = torch.autograd.functional.jacobian(f, x)
+    if x.dim() != 2 or jacobian.dim() != 4:
+        n_axes = jacobian.dim() - x.dim()
+        raise ValueError(
+            "dependence needs one sequence, a row a position: "
+            f"x has {x.dim()} axes and f(x) has {n_axes}, not 2 and 2."
+        )
+    return jacobian.square().sum(dim=(1, 3)).sqrt()  # (n_out, n_in)
+
+
 # --- Scaled dot-product attention, and several of them side by side -----------
 
 
