@@ -18,11 +18,6 @@ TAUGHT = (
     *("loss", "schedule", "train", "decode", "evaluate"),
 )
 LATER = {
-    "attention.attention": 5,
-    "attention.dependence": 6,
-    "attention.scaled_scores": 4,
-    "attention.causal_mask": 7,
-    "attention.padding_mask": 7,
     "attention.split_heads": 8,
     "attention.merge_heads": 8,
     "attention.MultiHeadAttention": 8,

@@ -6,8 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from heed.alignment import AttentionSeq2Seq, BidirectionalEncoder
+from heed.alignment import (
+    AttentionSeq2Seq,
+    BidirectionalEncoder,
+    PointerNetwork,
+    PositionWriter,
+    point,
+    pointer_loss,
+    unused,
+)
 from heed.attention import record
+from heed.data import PointBatch, hulls, point_batches, point_sets
 from heed.recurrent import free_run, gru_step
 from heed.scores import additive_score
 from heed.text import BOS, EOS, PAD
@@ -141,3 +150,131 @@ def test_an_id_outside_the_vocabulary_is_named():
     source[1, 2] = VOCAB
     with pytest.raises(ValueError, match=f"{VOCAB}.*1, 2"):
         model(source, target)
+
+
+# --- pointing ----------------------------------------------------------------------------------------------
+
+N, PATH = 7, torch.tensor([[2, 0, 5, 2], [1, 3, 1, -1]])  # positions of N points; the second path is shorter
+
+
+def pointers():
+    torch.manual_seed(0)
+    return [PointerNetwork(2, D_HIDDEN).double(), PositionWriter(11, 2, 3, D_HIDDEN).double()]
+
+
+def test_unused_on_paper():
+    mask = unused(torch.tensor([[0, 1, 3, 0]]), 4)[0]
+    true, false = True, False
+    assert mask.tolist() == [
+        [true, true, true, true],
+        [false, true, true, true],
+        [true, false, true, true],
+        [true, false, true, false],
+    ]
+
+
+@settings(max_examples=30)
+@given(st.permutations(range(N)))
+def test_a_true_path_is_never_hidden(order):
+    y = torch.tensor([[*order, order[0]]])
+    assert unused(y, N).gather(-1, y[..., None]).all()
+
+
+def test_the_pointer_written_out_for_one_set():
+    model, _ = pointers()
+    x, y = torch.randn(1, N, 2, dtype=torch.float64), PATH[:1]
+    read, zero = model.read, torch.zeros(D_HIDDEN, dtype=torch.float64)
+    left, right, h = [], [], zero
+    for i in range(N):
+        h = step_of(read.forwards)(x[0, i], h)
+        left.append(h)
+    h = zero
+    for i in reversed(range(N)):
+        h = step_of(read.backwards)(x[0, i], h)
+        right.insert(0, h)
+    states = torch.stack([torch.cat(pair) for pair in zip(left, right, strict=True)])
+    s, rows = h, []
+    for t in range(4):
+        s = step_of(read.writes)(read.start if t == 0 else x[0, y[0, t - 1]], s)
+        parameters = model.score.W.weight, model.score.U.weight, model.score.v.weight[0]
+        rows.append(additive_score(s[None], states, *parameters)[0].softmax(-1))
+    assert torch.allclose(model(x, y)[0], torch.stack(rows), atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+def test_each_step_is_a_distribution_over_what_is_unused_and_sees_no_later_answer(kind):
+    model, x = pointers()[kind], torch.randn(2, N, 2, dtype=torch.float64)
+    mask = unused(PATH, N)
+    weights = model(x, PATH, mask)
+    assert torch.allclose(weights.sum(-1), torch.ones(1, dtype=torch.float64)) and (weights[~mask] == 0).all()
+    changed = PATH.clone()
+    changed[:, 2] = 4
+    other = model(x, changed)
+    assert torch.equal(model(x, PATH)[:, :3], other[:, :3])
+    assert not torch.allclose(model(x, PATH)[:, 3], other[:, 3])
+
+
+def test_the_writer_uses_its_positions_and_the_first_n_words_alone():
+    _, model = pointers()
+    x = torch.randn(1, N, 2, dtype=torch.float64)
+    before = model(x, PATH[:1])
+    with torch.no_grad():
+        model.position.weight[N:] += 1
+        model.out.bias[N:] += 100
+    assert torch.equal(before, model(x, PATH[:1]))
+    with torch.no_grad():
+        model.position.weight[0] += 1
+    assert not torch.allclose(before, model(x, PATH[:1]))
+
+
+def test_the_loss_is_torchs_cross_entropy_where_a_path_has_not_ended_forward_and_gradient():
+    model, _ = pointers()
+    x = torch.randn(2, N, 2, dtype=torch.float64)
+    h, s = model.read(x, PATH)
+    scores = model.score(s, h).masked_fill(~unused(PATH, N), -torch.inf)
+    theirs = nn.functional.cross_entropy(scores.flatten(0, 1), PATH.flatten(), ignore_index=-1)
+    ours = pointer_loss(model, PointBatch(x, PATH))
+    assert torch.allclose(ours, theirs)
+    parameters = [*model.parameters()]
+    for mine, other in zip(
+        torch.autograd.grad(ours, parameters), torch.autograd.grad(theirs, parameters), strict=True
+    ):
+        assert torch.allclose(mine, other, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+def test_point_closes_each_path_and_reads_what_it_wrote(kind):
+    model, x = pointers()[kind], torch.randn(50, N, 2, dtype=torch.float64)
+    y = point(model, x)
+    for row in y.tolist():
+        path = [i for i in row if i >= 0]
+        assert path[0] == path[-1] and len(set(path)) == len(path) - 1 and row[: len(path)] == path
+    again = model(x, y, unused(y, N)).argmax(-1)
+    assert torch.equal(again[y >= 0], y[y >= 0])
+
+
+def test_a_path_that_has_closed_stays_closed():
+    def model(x, y, mask):
+        lowest, highest = torch.arange(N, 0, -1.0), torch.arange(1.0, N + 1)
+        second = highest if y.shape[1] == 1 else lowest  # begins at the end, then goes up from the beginning
+        return mask * torch.stack([lowest, second])[:, None]
+
+    y = point(model, torch.zeros(2, N, 2))
+    assert y.tolist() == [[0, 1, 0, *[-1] * (N - 2)], [N - 1, *range(N)]]
+
+
+def test_a_pointer_learns_hulls_of_four_points_and_points_at_more():
+    from heed.train import train
+
+    torch.manual_seed(0)
+    model, test = PointerNetwork(2, 24).double(), point_sets(200, 4, seed=1)
+    stream = (PointBatch(batch.x.double(), batch.y) for batch in point_batches(64, (3, 4), seed=0))
+
+    def right():
+        pairs = zip(point(model, test.x.double()), hulls(test.x), strict=True)
+        return sum(torch.equal(a[a >= 0], b[b >= 0]) for a, b in pairs)
+
+    before = right()
+    train(model, stream, pointer_loss, 250, rate=1e-2)
+    assert before < 30 and right() > 60, (before, right())
+    assert point(model, torch.rand(3, 19, 2, dtype=torch.float64)).max() < 19

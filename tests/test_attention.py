@@ -1,6 +1,7 @@
 """Masked softmax, expectation and the recorder: by hand, against torch, properties, refusals."""
 
 import math
+from itertools import product
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from variants import VARIANTS
 from heed.attention import (
     MaskedSoftmax,
     MultiHeadAttention,
+    SelfAttention,
     attention,
     causal_mask,
     dependence,
@@ -20,9 +22,14 @@ from heed.attention import (
     fused_is_faster,
     masked_softmax,
     merge_heads,
+    most_probable,
     padding_mask,
     record,
+    reinforce,
+    sampled,
     split_heads,
+    straight_through,
+    structured_attention,
 )
 from heed.text import PAD
 
@@ -167,7 +174,7 @@ def test_explicit_fused_and_torchs_own_agree_forward_and_gradient(masked):
         assert torch.allclose(a, c, atol=1e-10) and torch.allclose(b, c, atol=1e-10)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("compute", [lambda *a: attention(*a)[0], fused_attention])
 def test_a_query_that_may_look_nowhere_gets_zeros_and_gives_finite_gradients(compute, dtype):
     torch.manual_seed(0)
@@ -227,6 +234,46 @@ def test_masks_on_paper():
     assert padding_mask(torch.tensor([[4, PAD], [4, 5]])).tolist() == [[[[True, False]]], [[[True, True]]]]
     both = causal_mask(2) & padding_mask(torch.tensor([[4, PAD]]))
     assert both.shape == (1, 1, 2, 2) and both[0, 0].tolist() == [[True, False], [True, False]]
+
+
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_the_causal_mask_is_torchs_own_forward_and_gradient(n):
+    torch.manual_seed(0)
+    given = [double(B, H, n, D_K) for _ in range(3)]
+    ours, _ = attention(*given, causal_mask(n))
+    theirs = torch.nn.functional.scaled_dot_product_attention(*given, is_causal=True)
+    assert torch.allclose(ours, theirs)
+    for a, b in zip(*(torch.autograd.grad(y.sin().sum(), given) for y in (ours, theirs)), strict=True):
+        assert torch.allclose(a, b)
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 9), st.integers(0, 9))
+def test_the_causal_mask_is_the_rule_and_with_a_start_its_last_rows(n, start):
+    rule = [[j <= start + i for j in range(start + n)] for i in range(n)]
+    assert causal_mask(n, start).tolist() == rule
+    assert torch.equal(causal_mask(n, start), causal_mask(start + n)[start:])
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 5), st.integers(0, 5), st.integers(0, 2**31))
+def test_padding_on_either_side_is_invisible_to_real_tokens(left, right, seed):
+    torch.manual_seed(seed)
+    x, ids = torch.randn(1, N_K, D_K, dtype=torch.float64), torch.full((1, N_K), PAD + 4)
+    alone, _ = attention(x, x, x, causal_mask(N_K))
+    ids = nn.functional.pad(ids, (left, right), value=PAD)
+    x = nn.functional.pad(x, (0, 0, left, right), value=9.0)
+    mask = padding_mask(ids)[:, 0] & causal_mask(left + N_K + right)
+    for y in (attention(x, x, x, mask)[0], fused_attention(x, x, x, mask)):
+        assert torch.allclose(y[:, left : left + N_K], alone)
+        assert (y[:, :left] == 0).all()  # they may look nowhere
+
+
+def test_masks_broadcast_to_the_rule_of_four_loops():
+    ids = torch.tensor([[5, 6, 7, 8, 9], [5, 6, 7, PAD, PAD], [PAD, PAD, 5, 6, 7]])
+    both = (padding_mask(ids) & causal_mask(5)).expand(3, H, 5, 5)
+    for s, h, i, j in product(range(3), range(H), range(5), range(5)):
+        assert both[s, h, i, j] == (ids[s, j] != PAD and j <= i)
 
 
 def test_heads_are_cut_and_merged_without_mixing():
@@ -355,3 +402,258 @@ def test_dependence_refuses_what_is_not_a_matrix():
         dependence(lambda x: x, torch.ones(1, 2, 3))
     with pytest.raises(ValueError, match=r"x has 2 axes and f\(x\) has 1"):
         dependence(lambda x: x.sum(0), torch.ones(2, 3))
+
+
+# --- hard attention ----------------------------------------------------------------------------------------
+
+ALPHA = torch.tensor([0.5, 0.25, 0.125, 0.125], dtype=torch.float64)
+POINTS = torch.tensor([[0.0, 1.0], [4.0, 0.0], [2.0, 2.0], [3.0, 5.0]], dtype=torch.float64)
+COSTS = torch.tensor([5.0, 8.0, 0.0, 10.0], dtype=torch.float64)  # squared distances from the third
+
+
+def of_scores(surrogate):
+    """The gradients of all four draws, a row each, at the scores whose weights are ALPHA."""
+    scores = ALPHA.log().repeat(4, 1).requires_grad_()
+    alpha = scores.softmax(-1)
+    return torch.autograd.grad(surrogate(alpha, torch.eye(4, dtype=torch.float64)).sum(), scores)[0]
+
+
+def exact():
+    return ALPHA * (COSTS - ALPHA @ COSTS)
+
+
+def test_the_most_probable_key_gets_all_weight_and_no_gradient():
+    weights = torch.tensor([[0.2, 0.5, 0.3], [0.6, 0.1, 0.3]], requires_grad=True)
+    choice = most_probable(weights)
+    assert torch.equal(choice, torch.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]])) and not choice.requires_grad
+    values = torch.randn(3, D_V)
+    assert torch.equal(expectation(choice, values), values[[1, 0]])
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 2**31))
+def test_a_choice_is_a_row_with_a_single_one_where_the_weight_is_not_zero(seed):
+    torch.manual_seed(seed)
+    mask = torch.rand(B, N_Q, N_K) < 0.6
+    mask[..., 0] = True
+    weights = masked_softmax(torch.randn(B, N_Q, N_K), mask)
+    for choice in (most_probable(weights), sampled(weights)):
+        assert choice.shape == weights.shape and choice.dtype == weights.dtype
+        assert (choice.sum(-1) == 1).all() and ((choice == 0) | (choice == 1)).all()
+        assert (weights[choice.bool()] > 0).all()
+
+
+def test_samples_follow_the_weights_and_the_generator():
+    weights = ALPHA.expand(20000, 4)
+    drawn = sampled(weights, torch.Generator().manual_seed(0))
+    assert (drawn.mean(0) - ALPHA).abs().max() < 0.02
+    assert torch.equal(drawn, sampled(weights, torch.Generator().manual_seed(0)))
+    assert not torch.equal(drawn, sampled(weights, torch.Generator().manual_seed(1)))
+
+
+def test_straight_through_is_the_choice_forwards_and_the_weights_backwards():
+    weights = torch.rand(N_Q, N_K, dtype=torch.float64, requires_grad=True)
+    choice = most_probable(weights)
+    passed = straight_through(weights, choice)
+    direction = torch.randn_like(passed)
+    assert torch.allclose(passed, choice, atol=1e-12)
+    assert torch.equal(torch.autograd.grad(passed, weights, direction)[0], direction)
+
+
+def test_reinforce_on_paper():
+    rows = of_scores(lambda alpha, choice: reinforce(alpha, choice, choice @ COSTS))
+    by_hand = COSTS[:, None] * (torch.eye(4, dtype=torch.float64) - ALPHA)
+    assert torch.allclose(rows, by_hand)
+
+
+@pytest.mark.parametrize("baseline", [0.0, 4.75, -100.0])
+def test_the_mean_of_reinforce_is_the_exact_gradient_whatever_the_baseline(baseline):
+    rows = of_scores(lambda alpha, choice: reinforce(alpha, choice, choice @ COSTS, baseline))
+    assert torch.allclose(ALPHA @ rows, exact())
+
+
+def test_a_baseline_lowers_the_variance():
+    spread = []
+    for baseline in (0.0, float(ALPHA @ COSTS)):
+        rows = of_scores(lambda alpha, choice, b=baseline: reinforce(alpha, choice, choice @ COSTS, b))
+        spread.append(float(ALPHA @ (rows - exact()).square().sum(-1)))
+    assert spread[1] < spread[0]
+
+
+def test_reinforce_sends_nothing_back_to_the_loss():
+    loss = torch.ones(1, requires_grad=True)
+    weights = torch.tensor([[0.5, 0.5]], requires_grad=True)
+    reinforce(weights, most_probable(weights), 2 * loss).sum().backward()
+    assert loss.grad is None and weights.grad is not None
+
+
+def test_straight_through_is_unbiased_for_a_linear_loss_alone():
+    slope = torch.tensor([2.0, -1.0], dtype=torch.float64)
+    linear, costs = lambda alpha, choice: straight_through(alpha, choice) @ POINTS @ slope, POINTS @ slope
+    assert torch.allclose(ALPHA @ of_scores(linear), ALPHA * (costs - ALPHA @ costs))
+
+    def square(alpha, choice):
+        return (straight_through(alpha, choice) @ POINTS - POINTS[2]).square().sum(-1)
+
+    assert not torch.allclose(ALPHA @ of_scores(square), exact(), atol=0.1)
+
+
+def test_reinforce_learns_the_cheapest_choice():
+    generator, scores = torch.Generator().manual_seed(0), torch.zeros(50, 4, dtype=torch.float64)
+    for _ in range(200):
+        scores.requires_grad_()
+        weights = scores.softmax(-1)
+        choice = sampled(weights, generator)
+        loss = reinforce(weights, choice, choice @ COSTS, baseline=3.0).sum()
+        scores = scores.detach() - 0.1 * torch.autograd.grad(loss, scores)[0]
+    assert (scores.argmax(-1) == 2).double().mean() > 0.9
+
+
+# --- structured attention ----------------------------------------------------------------------------------
+
+
+def test_structured_attention_on_paper():
+    mixed, weights = structured_attention(
+        torch.tensor([0.0, math.log(3)]),
+        torch.tensor([[0.0, 0.0], [math.log(2), 0.0]]),
+        torch.tensor([[[8.0], [16.0]], [[0.0], [4.0]]]),
+    )
+    assert torch.allclose(weights, torch.tensor([[1 / 8, 1 / 8], [1 / 2, 1 / 4]]))
+    assert torch.allclose(mixed, torch.tensor([4.0]))
+
+
+def test_structured_attention_is_one_softmax_of_torchs_over_log_probabilities():
+    torch.manual_seed(0)
+    sentences = torch.randn(B, N_Q, dtype=torch.float64, requires_grad=True)
+    words = torch.randn(B, N_Q, N_K, dtype=torch.float64, requires_grad=True)
+    values = torch.randn(B, N_Q, N_K, D_V, dtype=torch.float64)
+    mixed, weights = structured_attention(sentences, words, values)
+    flat = (sentences.log_softmax(-1)[..., None] + words.log_softmax(-1)).flatten(1).softmax(-1)
+    other = torch.einsum("bk,bkd->bd", flat, values.flatten(1, 2))
+    assert torch.allclose(weights.flatten(1), flat) and torch.allclose(mixed, other)
+    direction = torch.randn_like(mixed)
+    for mine, theirs in zip(
+        torch.autograd.grad(mixed, (sentences, words), direction),
+        torch.autograd.grad(other, (sentences, words), direction),
+        strict=True,
+    ):
+        assert torch.allclose(mine, theirs, atol=1e-12)
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 2**31))
+def test_hidden_words_and_empty_sentences_get_no_weight(seed):
+    torch.manual_seed(seed)
+    mask = torch.rand(B, N_Q, N_K) < 0.4
+    mask[:, 0, 0] = True
+    values = torch.randn(B, N_Q, N_K, D_V)
+    _, weights = structured_attention(torch.randn(B, N_Q), torch.randn(B, N_Q, N_K), values, mask)
+    assert (weights[~mask] == 0).all() and torch.allclose(weights.sum((1, 2)), torch.ones(B))
+
+
+def test_a_document_of_nothing_gives_zeros():
+    nothing = torch.zeros(N_Q, N_K, dtype=torch.bool)
+    scores, values = (torch.randn(N_Q), torch.randn(N_Q, N_K)), torch.ones(N_Q, N_K, 1)
+    mixed, weights = structured_attention(*scores, values, nothing)
+    assert (mixed == 0).all() and (weights == 0).all()
+# --- self-attention ----------------------------------------------------------------------------------------
+
+ADA_BEN_ADA = torch.tensor([[1.0, 0, 7, 0], [0, 1, 3, 0], [1, 0, 0, 1]])  # "Ada 7", "Ben 3", "Ada ?"
+
+
+def on_paper():
+    """The layer of chapter 06 that one can do on paper: a name that matches scores ln 3."""
+    layer = SelfAttention(d_model=4, d_k=2, d_v=1)
+    layer.W_q.weight.data = math.sqrt(2) * math.log(3) * torch.tensor([[1.0, 0, 0, 0], [0, 1, 0, 0]])
+    layer.W_k.weight.data = torch.tensor([[1.0, 0, 0, -1], [0, 1, 0, -1]])
+    layer.W_v.weight.data = torch.tensor([[0.0, 0, 1, 0]])
+    return layer
+
+
+def self_attention(d_model=7, d_k=3, d_v=D_V):
+    torch.manual_seed(0)
+    return SelfAttention(d_model, d_k, d_v).double()
+
+
+def test_self_attention_on_paper():
+    layer = on_paper()
+    with record(layer) as maps, torch.no_grad():
+        z = layer(ADA_BEN_ADA)
+    expected = torch.tensor([[3 / 5, 1 / 5, 1 / 5], [3 / 13, 9 / 13, 1 / 13], [3 / 5, 1 / 5, 1 / 5]])
+    assert torch.allclose(maps["weights"][0], expected)
+    assert torch.allclose(z, torch.tensor([[24 / 5], [48 / 13], [24 / 5]]))
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_self_attention_equals_torchs_forward_and_gradient(masked):
+    layer, x = self_attention(), torch.randn(B, N_K, 7, dtype=torch.float64, requires_grad=True)
+    mask = causal_mask(N_K) if masked else None
+    kernel = nn.functional.scaled_dot_product_attention
+    z, theirs = layer(x, mask), kernel(layer.W_q(x), layer.W_k(x), layer.W_v(x), mask)
+    assert torch.allclose(z, theirs)
+    inputs, direction = (x, *layer.parameters()), torch.randn_like(z)
+    for mine, other in zip(
+        torch.autograd.grad(z, inputs, direction), torch.autograd.grad(theirs, inputs, direction), strict=True
+    ):
+        assert torch.allclose(mine, other)
+
+
+def test_self_attention_equals_torchs_module_with_one_head_and_no_output_projection():
+    layer, torchs = (
+        self_attention(7, 7, 7),
+        nn.MultiheadAttention(7, 1, bias=False, batch_first=True).double(),
+    )
+    torchs.in_proj_weight.data = torch.cat([layer.W_q.weight, layer.W_k.weight, layer.W_v.weight]).detach()
+    torchs.out_proj.weight.data = torch.eye(7, dtype=torch.float64)
+    x = torch.randn(B, N_K, 7, dtype=torch.float64)
+    with record(layer) as maps:
+        z = layer(x)
+    mixture, weights = torchs(x, x, x)
+    assert torch.allclose(z, mixture) and torch.allclose(maps["weights"][0], weights)
+
+
+@settings(max_examples=20)
+@given(st.permutations(range(N_K)))
+def test_self_attention_is_permutation_equivariant(order):
+    layer, x = self_attention(), torch.randn(N_K, 7, dtype=torch.float64)
+    assert torch.allclose(layer(x[order]), layer(x)[order])
+
+
+@settings(max_examples=20)
+@given(st.integers(1, N_K - 1))
+def test_self_attention_sees_no_further_than_its_mask(n):
+    layer, x = self_attention(), torch.randn(N_K, 7, dtype=torch.float64)
+    assert torch.allclose(layer(x, causal_mask(N_K))[:n], layer(x[:n], causal_mask(n)))
+    assert (dependence(lambda x: layer(x, causal_mask(N_K)), x).triu(1) == 0).all()
+
+
+def test_rows_and_columns_are_one_self_attention():
+    layer, x = self_attention(), torch.randn(N_K, 7, dtype=torch.float64, requires_grad=True)
+    W_q, W_k, W_v = (W.weight for W in (layer.W_q, layer.W_k, layer.W_v))
+    Q, K, V = W_q @ x.T, W_k @ x.T, W_v @ x.T  # columns are tokens
+    O = V @ (K.T @ Q / math.sqrt(3)).softmax(dim=0)
+    assert torch.allclose(O.T, layer(x))
+    for W in (x, W_q, W_k, W_v):
+        mine = torch.autograd.grad(layer(x).square().sum(), W)[0]
+        theirs = torch.autograd.grad(O.square().sum(), W, retain_graph=True)[0]
+        assert torch.allclose(mine, theirs)
+
+
+def test_self_attention_learns_to_recall():
+    torch.manual_seed(0)
+    embed, layer, read_out = nn.Embedding(8, 16), SelfAttention(16, 16, 16), nn.Linear(16, 4)
+    parameters = [*embed.parameters(), *layer.parameters(), *read_out.parameters()]
+    digits, optimiser = nn.Embedding(5, 16), torch.optim.Adam(parameters, lr=1e-2)
+    optimiser.add_param_group({"params": digits.parameters()})
+    for _ in range(150):
+        names = torch.rand(32, 8).argsort(-1)[:, :4]
+        said, asked = torch.randint(4, (32, 4)), torch.randint(4, (32, 1))
+        names = torch.cat([names, names.gather(1, asked)], dim=1)
+        seen = torch.cat([said, torch.full((32, 1), 4)], dim=1)
+        logits = read_out(layer(embed(names) + digits(seen))[:, -1])
+        answers = said.gather(1, asked)[:, 0]
+        loss = nn.functional.cross_entropy(logits, answers)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    assert (logits.argmax(-1) == answers).double().mean() > 0.95

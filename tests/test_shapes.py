@@ -14,18 +14,31 @@ from shapes import LETTER, Function, Tracer, read
 from variants import ALiBi
 
 import heed
-from heed.alignment import AttentionSeq2Seq, BidirectionalEncoder
+from heed.alignment import (
+    AttentionSeq2Seq,
+    BidirectionalEncoder,
+    PointerNetwork,
+    PositionWriter,
+    point,
+    pointer_loss,
+)
 from heed.attention import (
     MultiHeadAttention,
+    SelfAttention,
     causal_mask,
     dependence,
     expectation,
     fused_attention,
     masked_softmax,
+    most_probable,
     padding_mask,
+    reinforce,
+    sampled,
+    straight_through,
+    structured_attention,
 )
 from heed.attention import attention as compute_attention
-from heed.data import Batch, batches, pad
+from heed.data import Batch, PointBatch, batches, documents, hulls, pad, recall
 from heed.decode import beam, greedy, sample, start_decoding
 from heed.layers import EncoderLayer, PositionwiseFeedForward, PostNormConnection
 from heed.loss import label_smoothing, language_model_loss, translation_loss
@@ -42,7 +55,16 @@ from heed.recurrent import (
     lstm_step,
     rnn_step,
 )
-from heed.scores import AdditiveScore, additive_score
+from heed.scores import (
+    AdditiveScore,
+    BilinearScore,
+    DotScore,
+    ScaledDotScore,
+    additive_score,
+    bilinear_score,
+    dot_score,
+    scaled_dot_score,
+)
 from heed.speed import FusedLayerNorm, linear_cross_entropy
 from heed.text import EOS
 from heed.train import sequence_loss
@@ -83,12 +105,24 @@ def recurrent():
 def scores():
     additive_score(r(B, N, D_IN), r(B, M, 17), r(D_HIDDEN, 17), r(D_HIDDEN, D_IN), r(D_HIDDEN))
     AdditiveScore(D_IN, 17, D_HIDDEN)(r(B, N, D_IN), r(B, M, 17))
+    dot_score(r(B, N, D_IN), r(B, M, D_IN))
+    scaled_dot_score(r(B, N, D_IN), r(B, M, D_IN))
+    bilinear_score(r(B, N, D_IN), r(B, M, 17), r(17, D_IN))
+    DotScore(D_IN, 17, D_HIDDEN)(r(B, N, D_IN), r(B, M, 17))
+    ScaledDotScore(D_IN, 17, D_HIDDEN)(r(B, N, D_IN), r(B, M, 17))
+    BilinearScore(D_IN, 17)(r(B, N, D_IN), r(B, M, 17))
 
 
 def attention():
     masked_softmax(r(B, N, M))
     masked_softmax(r(B, N, M), torch.ones(B, 1, M, dtype=torch.bool))
     expectation(r(B, N, M), r(B, M, D_IN))
+    weights = r(B, N, M).softmax(-1)
+    choice = sampled(weights)
+    straight_through(weights, most_probable(weights))
+    reinforce(weights, choice, r(B, N))
+    words = torch.ones(B, N, M, dtype=torch.bool)
+    structured_attention(r(B, N), r(B, N, M), r(B, N, M, D_IN), words)
     q, k, v, mask = r(B, N, 17), r(B, M, 17), r(B, M, D_IN), torch.ones(B, 1, M, dtype=torch.bool)
     compute_attention(q, k, v, mask)
     dependence(lambda x: r(M, N) @ x @ r(D_IN, D_HIDDEN), r(N, D_IN))
@@ -97,6 +131,7 @@ def attention():
     fused_attention(q, k, v, mask, bias=r(N, M))
     causal_mask(N, M - N)
     padding_mask(ids(B, M))
+    SelfAttention(D_IN, 17, D_HIDDEN)(r(B, N, D_IN), causal_mask(N))
     mask = causal_mask(M)[:N].expand(B, 1, N, M)
     MultiHeadAttention(3 * 11, 11)(r(B, N, 33), r(B, M, 33), r(B, M, 33), mask)
     with torch.no_grad():  # fused
@@ -142,12 +177,20 @@ def alignment():
     model = AttentionSeq2Seq(VOCAB, 17, D_IN, D_HIDDEN)
     model(ids(B, N), ids(B, M))
     free_run(model, ids(B, N), n_max=M)
+    x, y = r(B, M, D_IN), torch.tensor([[0, 1, 2, 3, 0], [4, 5, 6, 4, -1]])
+    for model in (PointerNetwork(D_IN, D_HIDDEN), PositionWriter(19, D_IN, 17, D_HIDDEN)):
+        model(x, y, torch.ones(B, N, M, dtype=torch.bool))
+        pointer_loss(model, PointBatch(x, y))
+        point(model, x)
 
 
 def data():
     batch = Batch(ids(B, N), ids(B, M))
     assert batch.n_tokens and batch.target_in is not None and batch.source_mask.any()
     pad([[1] * N, [2]])
+    hulls(torch.rand(B, M, 2))
+    documents(B, N, seed=0).text(0)
+    recall(B, N - 1, torch.Generator().manual_seed(0))
     next(iter(batches([([5] * N, [6] * M)] * 4, B, seed=0)))
 
 
@@ -167,7 +210,7 @@ def decode():
 
 
 CALLS = {  # module -> the calls that run all its claims, and the letters that mean one number in all of them
-    "data": (data, {"b": B}),
+    "data": (data, {"b": B, "n_sentences": N}),
     "recurrent": (recurrent, {"b": B}),
     "scores": (scores, {}),
     "attention": (attention, {"b": B, "h": 11}),

@@ -1,4 +1,4 @@
-"""The recurrent decoder with attention: it looks back at all encoder states.
+"""Recurrent decoders with attention: one that writes words, one that points.
 
 This module knows nothing about the Transformer.
 """
@@ -117,3 +117,148 @@ class AttentionSeq2Seq(nn.Module):
     def step(self, y, state, memory):
         """One step: y (b) and a state give logits (b, vocab) and a state."""
         return self.decoder(y, state, *memory)
+
+
+# --- Pointing: the answer is a position of the input --------------------------
+
+
+class PointReader(nn.Module):
+    """Read a set of items, and then those that were written, in their order.
+
+        h_i = [forward state; backward state] at item i
+        s_t = GRU(x_{y_{t−1}}, s_{t−1})       what was written last is read next
+
+    Given all of y, the states of all steps are known at once. Before the first
+    step a learned item is read. (After Vinyals et al. 2015, section 2.)
+    """
+
+    def __init__(self, d_in, d_hidden):
+        super().__init__()
+        self.forwards = nn.GRU(d_in, d_hidden, batch_first=True)
+        self.backwards = nn.GRU(d_in, d_hidden, batch_first=True)
+        self.writes = nn.GRU(d_in, d_hidden, batch_first=True)
+        self.start = nn.Parameter(torch.zeros(d_in))
+
+    def forward(self, x, y):
+        """Return h (b, n, 2*d_hidden) and s (b, n_target, d_hidden).
+
+        x: (b, n, d_in)
+        y: (b, n_target), positions of x; the last one is not read
+        """
+        left, _ = self.forwards(x)  # (b, n, d_hidden)
+        right, last = self.backwards(x.flip(1))  # (b, n, d_hidden)
+        h = torch.cat([left, right.flip(1)], dim=-1)  # (b, n, 2*d_hidden)
+        start = self.start.expand(len(x), 1, -1)  # (b, 1, d_in)
+        row = torch.arange(len(x))[:, None]  # (b, 1)
+        before = x[row, y[:, :-1].clamp(min=0)]  # (b, n_target - 1, d_in)
+        s, _ = self.writes(torch.cat([start, before], dim=1), last)
+        return h, s
+
+
+class PositionWriter(nn.Module):
+    """Write positions as the words of a fixed vocabulary: 0, 1, 2, ….
+
+        c_t = Σ_i softmax_i(s(h_i, s_t)) h_i     the context of chapter 03
+        p(y_t = i) = softmax_i(W_o [s_t; c_t] + b_o)
+
+    Each item is read with its position beside it, as a learned vector.
+    """
+
+    def __init__(self, n_positions, d_in, d_position, d_hidden):
+        super().__init__()
+        self.position = nn.Embedding(n_positions, d_position)
+        self.read = PointReader(d_in + d_position, d_hidden)
+        self.score = AdditiveScore(d_hidden, 2 * d_hidden, d_hidden)
+        self.out = nn.Linear(3 * d_hidden, n_positions)
+        self.attention = MaskedSoftmax()
+
+    def forward(self, x, y, mask=None):
+        """Return the probability of each position, at each step.
+
+        x: (b, n, d_in), n ≤ n_positions
+        y: (b, n_target), positions: each step sees those before its own
+        mask: bool, True where a step may write; (b, n_target, n)
+
+        Returns (b, n_target, n).
+        """
+        n = x.shape[1]
+        position = self.position.weight[:n].expand(len(x), -1, -1)
+        h, s = self.read(torch.cat([x, position], dim=-1), y)
+        c = expectation(self.score(s, h).softmax(-1), h)
+        logits = self.out(torch.cat([s, c], dim=-1))
+        return self.attention(logits[..., :n], mask)  # (b, n_target, n)
+
+
+class PointerNetwork(nn.Module):
+    """Answer with a position of the input: the weights are the output.
+
+        p(y_t = i | y_<t, X) = softmax_i vᵀ tanh(W h_i + U s_t)
+        (Vinyals et al. 2015, section 2.3)
+
+    There is no context and no output layer, so n may be any number.
+    """
+
+    def __init__(self, d_in, d_hidden):
+        super().__init__()
+        self.read = PointReader(d_in, d_hidden)
+        self.score = AdditiveScore(d_hidden, 2 * d_hidden, d_hidden)
+        self.attention = MaskedSoftmax()
+
+    def forward(self, x, y, mask=None):
+        """Return the probability of each position, at each step.
+
+        x: (b, n, d_in)
+        y: (b, n_target), positions: each step sees those before its own
+        mask: bool, True where a step may point; (b, n_target, n)
+
+        Returns (b, n_target, n).
+        """
+        h, s = self.read(x, y)
+        return self.attention(self.score(s, h), mask)  # (b, n_target, n)
+
+
+def unused(y, n):
+    """mask[t, i] is True when step t may take position i: each only once.
+
+    Steps are counted from 0. The first position is an exception: from step 2 on
+    it may be taken again, for that is how a closed path ends.
+
+    y: (b, n_target), positions; −1 fills a row that has ended
+
+    Returns (b, n_target, n), bool.
+    """
+    taken = y[..., None] == torch.arange(n)  # (b, n_target, n)
+    before = taken.cumsum(dim=1) - taken.long()  # (b, n_target, n)
+    free = before == 0  # (b, n_target, n)
+    free[:, 2:] |= taken[:, :1]
+    return free
+
+
+def pointer_loss(model, batch):
+    """Mean cross-entropy of the next position: −log of its attention weight.
+
+    batch: a `heed.data.PointBatch`, whose y holds −1 where a row has ended
+    """
+    x, y = batch.x, batch.y
+    weights = model(x, y, unused(y, x.shape[1]))
+    chosen = weights.gather(-1, y.clamp(min=0)[..., None])[..., 0]
+    return -chosen[y >= 0].log().mean()
+
+
+@torch.no_grad()
+def point(model, x):
+    """Write positions greedily, until the first one is written again.
+
+    x: (b, n, d_in)
+
+    Returns positions (b, n_target), −1 where a row has ended.
+    """
+    b, n, _ = x.shape
+    y = torch.zeros(b, 0, dtype=torch.long)
+    ended = torch.zeros(b, dtype=torch.bool)
+    while not ended.all():
+        y = torch.cat([y, torch.zeros(b, 1, dtype=torch.long)], dim=1)
+        weights = model(x, y, unused(y, n))[:, -1]  # (b, n)
+        y[:, -1] = weights.argmax(dim=-1).masked_fill(ended, -1)
+        ended = ended | ((y.shape[1] > 1) & (y[:, -1] == y[:, 0]))
+    return y

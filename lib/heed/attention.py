@@ -3,13 +3,13 @@
 This module does not know in what layer or model it is used.
 """
 
-import math
 from contextlib import contextmanager
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from heed.scores import scaled_dot_score
 from heed.text import PAD
 
 
@@ -113,9 +113,9 @@ def record(model):
 def dependence(f, x):
     """How strongly each output position depends on each input position.
 
-        I_ij = ‖∂y_i / ∂x_j‖,  y = f(x)      (Frobenius norm of a block)
+        D_ij = ‖∂y_i / ∂x_j‖,  y = f(x)      (Frobenius norm of a block)
 
-    Where I_ij is zero, output i does not see input j, to first order at this
+    Where D_ij is zero, output i does not see input j, to first order at this
     x; with a causal mask that is everything above the diagonal.
 
     f: differentiable; takes a matrix of n_in rows and returns one of n_out
@@ -132,6 +132,89 @@ def dependence(f, x):
             f"x has {x.dim()} axes and f(x) has {n_axes}, not 2 and 2."
         )
     return jacobian.square().sum(dim=(1, 3)).sqrt()  # (n_out, n_in)
+
+
+# --- Hard attention: one position; and attention in two steps ------------------
+
+
+def most_probable(weights):
+    """Put all weight on the key that has most of it: hard attention's argmax.
+
+        z = argmax_i α_i,  att(X, q) = x_z
+
+    weights: (..., n_q, n_k)
+
+    Returns rows (..., n_q, n_k) with a single 1. They carry no gradient.
+    """
+    z = weights.argmax(dim=-1)  # (..., n_q)
+    return F.one_hot(z, weights.shape[-1]).to(weights.dtype)
+
+
+def sampled(weights, generator=None):
+    """Put all weight on one key, drawn with the weights as probabilities.
+
+        z ∼ p(z = i | X, q) = α_i,  att(X, q) = x_z
+
+    weights: (..., n_q, n_k), each row sums to one
+
+    Returns rows (..., n_q, n_k) with a single 1. They carry no gradient.
+    """
+    n_k = weights.shape[-1]
+    rows = weights.detach().reshape(-1, n_k)
+    z = torch.multinomial(rows, 1, generator=generator)
+    return F.one_hot(z.view(weights.shape[:-1]), n_k).to(weights.dtype)
+
+
+def straight_through(weights, choice):
+    """Go forwards with the choice, and backwards as if it were the weights.
+
+        choice + (α − stop(α)),  stop: a constant for the gradient
+        (after Bengio, Léonard & Courville 2013, who draw bits)
+
+    weights: (..., n_q, n_k)
+    choice: (..., n_q, n_k), rows with a single 1
+
+    Returns (..., n_q, n_k), equal to the choice.
+    """
+    return choice + (weights - weights.detach())  # (..., n_q, n_k)
+
+
+def reinforce(weights, choice, loss, baseline=0.0):
+    """A number whose gradient is, on average, that of the expected loss.
+
+        ∇ E[f(x_z)] = E[(f(x_z) − b) ∇ log α_z]        (Williams 1992)
+
+    weights: (..., n_q, n_k)
+    choice: (..., n_q, n_k), the rows that `sampled` drew from the weights
+    loss: (..., n_q), what each choice costs
+    baseline: b, any number that does not depend on the choice
+
+    Returns (..., n_q). Only its gradient has a meaning.
+    """
+    chosen = (weights * choice).sum(dim=-1)  # (..., n_q)
+    return (loss - baseline).detach() * chosen.log()  # (..., n_q)
+
+
+def structured_attention(sentence_scores, word_scores, values, mask=None):
+    """Look in two steps: which sentence, and which word in it.
+
+        α_ji = β_j γ_ji,  att = Σ_j β_j Σ_i γ_ji x_ji
+        (after Yang et al. 2016)
+
+    β is a softmax over the sentences, and γ_j one over the words of sentence j.
+
+    sentence_scores: (..., n_sentences)
+    word_scores: (..., n_sentences, n_words)
+    values: (..., n_sentences, n_words, d_v)
+    mask: bool, True at real words; broadcasts to (..., n_sentences, n_words)
+
+    Returns the mixture (..., d_v) and the weights (..., n_sentences, n_words).
+    """
+    there = None if mask is None else mask.any(dim=-1)
+    beta = masked_softmax(sentence_scores, there)  # (..., n_sentences)
+    gamma = masked_softmax(word_scores, mask)  # (..., n_sentences, n_words)
+    weights = beta[..., None] * gamma  # (..., n_sentences, n_words)
+    return (weights[..., None] * values).sum(dim=(-3, -2)), weights
 
 
 # --- Scaled dot-product attention, and several of them side by side -----------
@@ -151,19 +234,8 @@ def attention(q, k, v, mask=None):
     Returns the mixture (..., n_q, d_v) and the weights (..., n_q, n_k).
     Raises ValueError if the mask is not bool or does not fit the scores.
     """
-    weights = masked_softmax(scaled_scores(q, k), mask)  # (..., n_q, n_k)
+    weights = masked_softmax(scaled_dot_score(q, k), mask)  # (..., n_q, n_k)
     return expectation(weights, v), weights
-
-
-def scaled_scores(q, k):
-    """Compare each query with each key by their dot product, divided by √d_k.
-
-    q: (..., n_q, d_k)
-    k: (..., n_k, d_k)
-
-    Returns (..., n_q, n_k).
-    """
-    return q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (..., n_q, n_k)
 
 
 def fused_attention(q, k, v, mask=None, bias=None, dropout=0.0):
@@ -211,7 +283,7 @@ def fused_is_faster(q, k, dropout=0.0):
 def causal_mask(n, start=0):
     """mask[i, j] is True when position start + i may look at position j.
 
-    A position may look at itself and at all before it.
+    A position may look at itself and at all positions before it.
 
     n: number of queries
     start: number of tokens before the first query, where a cache holds them
@@ -222,7 +294,7 @@ def causal_mask(n, start=0):
 
 
 def padding_mask(ids):
-    """mask[i, 0, 0, j] is True when token j of sentence i is real.
+    """mask[s, 0, 0, j] is True when token j of sentence s is real.
 
     Every head and every query may look at a real token.
 
@@ -231,6 +303,32 @@ def padding_mask(ids):
     Returns (b, 1, 1, n_k), bool; the axes are sentence, head, query, key.
     """
     return (ids != PAD)[:, None, None, :]  # (b, 1, 1, n_k)
+
+
+class SelfAttention(nn.Module):
+    """Every token of a sequence asks all tokens of the same sequence, at once.
+
+        Q = X W_Qᵀ,  K = X W_Kᵀ,  V = X W_Vᵀ
+        Z = softmax(QKᵀ / √d_k) V
+        (Vaswani et al. 2017, eq. 1, where q, k and v come from one sequence)
+    """
+
+    def __init__(self, d_model, d_k, d_v):
+        super().__init__()
+        self.W_q = nn.Linear(d_model, d_k, bias=False)
+        self.W_k = nn.Linear(d_model, d_k, bias=False)
+        self.W_v = nn.Linear(d_model, d_v, bias=False)
+        self.weights = MaskedSoftmax()
+
+    def forward(self, x, mask=None):
+        """Return a new vector for each token (..., n, d_v).
+
+        x: (..., n, d_model), one row per token
+        mask: True where the query may look; broadcasts to (..., n, n)
+        """
+        q, k, v = self.W_q(x), self.W_k(x), self.W_v(x)
+        alpha = self.weights(scaled_dot_score(q, k), mask)  # (..., n, n)
+        return expectation(alpha, v)  # (..., n, d_v)
 
 
 def split_heads(x, n_heads):
@@ -345,7 +443,7 @@ class MultiHeadAttention(nn.Module):
         recorded = self.weights._forward_hooks
         if not recorded and fused_is_faster(q, k, dropout):
             return fused_attention(q, k, v, mask, bias, dropout)
-        scores = scaled_scores(q, k)  # (b, h, n_q, n_k)
+        scores = scaled_dot_score(q, k)  # (b, h, n_q, n_k)
         if bias is not None:
             scores = scores + bias  # (b, h, n_q, n_k)
         weights = self.dropout(self.weights(scores, mask))  # (b, h, n_q, n_k)
