@@ -556,9 +556,11 @@ def test_a_document_of_nothing_gives_zeros():
     scores, values = (torch.randn(N_Q), torch.randn(N_Q, N_K)), torch.ones(N_Q, N_K, 1)
     mixed, weights = structured_attention(*scores, values, nothing)
     assert (mixed == 0).all() and (weights == 0).all()
+
+
 # --- self-attention ----------------------------------------------------------------------------------------
 
-ADA_BEN_ADA = torch.tensor([[1.0, 0, 7, 0], [0, 1, 3, 0], [1, 0, 0, 1]])  # "Ada 7", "Ben 3", "Ada ?"
+ADA_BEN_ADA = torch.tensor([[1.0, 0, 7, 0], [0, 1, 3, 0], [1, 0, 0, 1]]).double()  # "Ada 7", "Ben 3", "Ada ?"
 
 
 def on_paper():
@@ -567,7 +569,7 @@ def on_paper():
     layer.W_q.weight.data = math.sqrt(2) * math.log(3) * torch.tensor([[1.0, 0, 0, 0], [0, 1, 0, 0]])
     layer.W_k.weight.data = torch.tensor([[1.0, 0, 0, -1], [0, 1, 0, -1]])
     layer.W_v.weight.data = torch.tensor([[0.0, 0, 1, 0]])
-    return layer
+    return layer.double()
 
 
 def self_attention(d_model=7, d_k=3, d_v=D_V):
@@ -579,9 +581,9 @@ def test_self_attention_on_paper():
     layer = on_paper()
     with record(layer) as maps, torch.no_grad():
         z = layer(ADA_BEN_ADA)
-    expected = torch.tensor([[3 / 5, 1 / 5, 1 / 5], [3 / 13, 9 / 13, 1 / 13], [3 / 5, 1 / 5, 1 / 5]])
+    expected = torch.tensor([[3 / 5, 1 / 5, 1 / 5], [3 / 13, 9 / 13, 1 / 13], [3 / 5, 1 / 5, 1 / 5]]).double()
     assert torch.allclose(maps["weights"][0], expected)
-    assert torch.allclose(z, torch.tensor([[24 / 5], [48 / 13], [24 / 5]]))
+    assert torch.allclose(z, torch.tensor([[24 / 5], [48 / 13], [24 / 5]]).double())
 
 
 @pytest.mark.parametrize("masked", [False, True])

@@ -33,7 +33,6 @@ UPDATES, RATE = 400, 1e-2
 HARDWARE = "one thread of an x86-64 server processor, shared with other work; float64"
 LOG = Path(__file__).with_name("lookup.json")
 KINDS = {"plain": dot_score, "scaled": scaled_dot_score}
-torch.set_default_dtype(torch.float64)  # before the weights are drawn, as in the chapter
 RUNS = [  # score, width, rate, updates, initialisation times
     *((kind, d, RATE, UPDATES, 1.0) for d in (8, 64, 512) for kind in KINDS),
     *((kind, 512, rate, UPDATES, 1.0) for rate in (1e-3, 3e-3, 3e-2) for kind in KINDS),
@@ -74,6 +73,7 @@ def loss(model, batch):
 
 def learn(kind, d, rate, updates, start, seed):
     """Train one, and measure it before and after."""
+    torch.set_default_dtype(torch.float64)  # before the weights are drawn, as in the chapter
     torch.manual_seed(seed)
     model = LookUp(d, KINDS[kind])
     with torch.no_grad():
