@@ -46,8 +46,8 @@ from mutants import LIBRARY, planted, table
 
 LOG = Path(__file__).with_suffix(".json")
 FILES = (
-    *("attention.py", "position.py", "layers.py", "transformer.py", "speed.py", "loss.py", "schedule.py"),
-    *("data/batch.py", "data/tokens.py", "checkpoint.py", "engine/", "decode.py"),
+    *("scores.py", "attention.py", "position.py", "layers.py", "transformer.py", "speed.py", "loss.py"),
+    *("schedule.py", "data/batch.py", "data/tokens.py", "checkpoint.py", "engine/", "decode.py"),
 )
 SETTINGS = {
     "letters": 6,
