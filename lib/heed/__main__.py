@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 DEVICES = ("cpu", "cuda", "mps")
+KINDS = ("float32", "int8", "int16", "float16", "bfloat16")  # of stored matrices
 
 
 def train(words):
@@ -70,6 +71,20 @@ def average(words):
     to = words.to or words.model.with_name(words.model.name + "-average")
     files = recipe.average(words.model, to, words.files)
     print(f"The average of {', '.join(file.name for file in files)} is in {to}.")
+
+
+def export(words):
+    """Write a trained model as a folder that another engine loads, CTranslate2, with its tokenizer."""
+    from heed import recipe
+    from heed.recipe.export import compare
+
+    to = words.folder or words.model.with_name(f"{words.model.name}-{words.to}-{words.kind}")
+    translator = recipe.load(words.model)
+    recipe.export(translator, to, words.kind)
+    print(f"The exported model is in {to}.")
+    if words.check:
+        sentences = [line.strip() for line in words.check.read_text(encoding="utf-8").splitlines()]
+        print(compare(translator, to, sentences))
 
 
 def show(words):
@@ -128,7 +143,7 @@ def parser():
     top = argparse.ArgumentParser("python -m heed", description="Train a translator, and use it.")
     commands = top.add_subparsers(required=True, dest="command")
     added = {}
-    for function in (train, translate, evaluate, average, show):
+    for function in (train, translate, evaluate, average, export, show):
         about = function.__doc__.replace("%", "%%")
         added[function] = commands.add_parser(function.__name__, help=about, description=about)
         added[function].set_defaults(run=function)
@@ -139,7 +154,7 @@ def parser():
     add("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change the recipe")
     add("--device", choices=DEVICES, help="else the best that is there")
 
-    for function in (translate, evaluate, average, show):
+    for function in (translate, evaluate, average, export, show):
         added[function].add_argument("model", type=Path, help="the folder of a trained model")
     for function in (translate, evaluate):
         about = "search with a beam of this width; else greedily"
@@ -152,6 +167,13 @@ def parser():
     add = added[average].add_argument
     add("files", nargs="*", type=Path, help="snapshots or checkpoints; else all of the model's snapshots")
     add("--to", type=Path, metavar="FOLDER", help="where the new model goes; else MODEL-average")
+
+    add = added[export].add_argument
+    add("--to", choices=("ctranslate2",), required=True, help="the engine")
+    add("--kind", choices=KINDS, default="float32", help="how matrices are stored; else float32")
+    add("--folder", type=Path, help="where it goes; else MODEL-ctranslate2-KIND")
+    about = "translate this file's lines with both, and say how many translations are the same"
+    add("--check", type=Path, metavar="FILE", help=about)
 
     add = added[show].add_argument
     add("sentence", help="in quotation marks")

@@ -6,6 +6,7 @@ folder with recipe.toml, subwords.json and model.safetensors; `load` opens it as
 """
 
 from heed.recipe.corpus import encoded, fingerprint, learn_subwords, parallel, sentences
+from heed.recipe.export import Exported, export
 from heed.recipe.keys import SECTIONS
 from heed.recipe.toml import differences, find, read, to_toml
 from heed.recipe.training import is_first, say, train
@@ -13,11 +14,13 @@ from heed.recipe.translator import Translator, average, build, load
 
 __all__ = [
     "SECTIONS",
+    "Exported",
     "Translator",
     "average",
     "build",
     "differences",
     "encoded",
+    "export",
     "find",
     "fingerprint",
     "is_first",

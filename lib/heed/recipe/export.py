@@ -1,0 +1,192 @@
+"""A trained translator in the formats of other programs: CTranslate2's model, Hugging Face's tokenizer.
+
+CTranslate2 (https://opennmt.net/CTranslate2) is an engine that does nothing but translate: kernels in C++,
+weights in eight bits where that is asked for. This module writes the weights where the engine expects them.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer, decoders
+
+from heed.attention import MultiHeadAttention
+from heed.layers import PostNormConnection, SublayerConnection
+from heed.position import PositionalEncoding, sinusoids
+from heed.text import BOS, EOS, PAD, UNK
+from heed.transformer import EncoderDecoder
+
+KINDS = ("float32", "int8", "int16", "float16", "bfloat16")
+N_POSITIONS = 2048  # rows of the matrix of positions: the engine computes none
+
+
+def export(translator, to, kind="float32"):
+    """Write a translator as a folder that CTranslate2 loads, with the tokenizer beside it.
+
+    The folder holds the engine's own files, and tokenizer.json in Hugging Face's format.
+
+    translator: as `heed.recipe.load` returns it
+    to: the folder; it must not be there yet
+    kind: how the matrices are stored: float32, int8, int16, float16 or bfloat16
+
+    Returns the folder. Raises ValueError if it is there, if CTranslate2 is not installed, for another kind,
+    and for a model that the engine cannot run.
+    """
+    to = Path(to)
+    if kind not in KINDS:
+        raise ValueError(f"Matrices are stored as {', '.join(KINDS)}; got {kind!r}.")
+    if to.exists():
+        raise ValueError(f"{to} is there already. Choose another folder with --folder.")
+    spec = specification(translator.model)
+    tokens = translator.subwords.tokens
+    spec.register_source_vocabulary(tokens)
+    spec.register_target_vocabulary(tokens)
+    special = {"unk_token": UNK, "bos_token": BOS, "eos_token": EOS, "decoder_start_token": BOS}
+    for name, i in special.items():
+        setattr(spec.config, name, tokens[i])
+    spec.validate()
+    spec.optimize(quantization=kind)
+    to.mkdir(parents=True)
+    spec.save(str(to))
+    tokenizer(translator.subwords).save(str(to / "tokenizer.json"))
+    return to
+
+
+def engine():
+    """The package `ctranslate2`. Raises ValueError if it is not installed."""
+    try:
+        import ctranslate2
+        from ctranslate2 import specs  # noqa: F401
+    except ImportError as error:
+        raise ValueError(
+            f"CTranslate2 cannot be used here ({error}). Install it: pip install 'heed-course[export]'"
+        ) from error
+    return ctranslate2
+
+
+def check_exportable(model):
+    """Raise a ValueError that names the first part of a model that the engine cannot run."""
+    if not isinstance(model, EncoderDecoder):
+        raise ValueError(f"Only an EncoderDecoder can be exported; this is a {type(model).__name__}.")
+    connections = set()
+    for name, module in model.named_modules():
+        if isinstance(module, MultiHeadAttention) and type(module) is not MultiHeadAttention:
+            raise ValueError(f"{name} is {type(module).__name__}; only MultiHeadAttention can be exported.")
+        if isinstance(module, SublayerConnection | PostNormConnection):
+            connections.add(type(module).__name__)
+    for embed in (model.source_embed, model.target_embed):
+        if type(embed[1]) is not PositionalEncoding:
+            raise ValueError(f"Positions are {type(embed[1]).__name__}; only sinusoids can be exported.")
+    if len(connections) != 1:
+        raise ValueError(f"All connections must be of one kind; these are {', '.join(sorted(connections))}.")
+
+
+def specification(model):
+    """The engine's description of a model, with the model's weights in it."""
+    check_exportable(model)
+    encoder, decoder = model.encoder.layers, model.decoder.layers
+    pre_norm = isinstance(encoder[0].sublayer[0], SublayerConnection)
+    n_heads = encoder[0].self_attention.n_heads
+    sizes = (len(encoder), len(decoder))
+    spec = engine().specs.TransformerSpec.from_config(sizes, n_heads, pre_norm=pre_norm)
+    spec.config.layer_norm_epsilon = encoder[0].sublayer[0].norm.eps
+    for side, stack, embed, embeddings in (
+        (spec.encoder, model.encoder, model.source_embed, spec.encoder.embeddings[0]),
+        (spec.decoder, model.decoder, model.target_embed, spec.decoder.embeddings),
+    ):
+        embeddings.weight = array(embed[0].embedding.weight)
+        d_model = embeddings.weight.shape[1]
+        side.position_encodings.encodings = array(sinusoids(N_POSITIONS, d_model))
+        if pre_norm:
+            norm(side.layer_norm, stack.norm)
+        for layer_spec, layer in zip(side.layer, stack.layers, strict=True):
+            attend, *source, feed = layer.sublayer
+            norm(layer_spec.self_attention.layer_norm, attend.norm)
+            own = layer.self_attention
+            linear(layer_spec.self_attention.linear[0], own.W_q, own.W_k, own.W_v)
+            linear(layer_spec.self_attention.linear[1], own.W_o)
+            for connection in source:  # of a decoder layer
+                norm(layer_spec.attention.layer_norm, connection.norm)
+                asked = layer.source_attention
+                linear(layer_spec.attention.linear[0], asked.W_q)
+                linear(layer_spec.attention.linear[1], asked.W_k, asked.W_v)
+                linear(layer_spec.attention.linear[2], asked.W_o)
+            norm(layer_spec.ffn.layer_norm, feed.norm)
+            linear(layer_spec.ffn.linear_0, layer.feed_forward.W_1)
+            linear(layer_spec.ffn.linear_1, layer.feed_forward.W_2)
+    linear(spec.decoder.projection, model.generator.proj)
+    spec.decoder.projection.bias[[PAD, BOS]] = -6e4  # near −∞, in float16 too: never written
+    return spec
+
+
+def array(tensor):
+    """A tensor as an array of float32."""
+    return tensor.detach().to("cpu", torch.float32).numpy().copy()
+
+
+def norm(spec, layer_norm):
+    """Hand the engine the scale and the shift of a layer norm."""
+    spec.gamma, spec.beta = array(layer_norm.a), array(layer_norm.b)
+
+
+def linear(spec, *layers):
+    """Hand the engine linear layers, several as one: their outputs side by side."""
+    spec.weight = np.concatenate([array(layer.weight) for layer in layers])
+    spec.bias = np.concatenate([array(layer.bias) for layer in layers])
+
+
+def tokenizer(subwords):
+    """The vocabulary as a `tokenizers.Tokenizer`, which decodes too; its ids are the vocabulary's."""
+    whole = Tokenizer.from_str(subwords.bpe.to_str())
+    whole.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
+    return whole
+
+
+class Exported:
+    """An exported folder at work: the same sentences in and out as a `Translator`, computed by the engine.
+
+    folder: what `export` has written
+    workers: batches that are translated at a time, each by one thread
+    compute_type: what the engine computes in; by default, as the matrices are stored
+
+    Raises ValueError if CTranslate2 is not installed, or the folder holds no model.
+    """
+
+    def __init__(self, folder, workers=1, compute_type="default"):
+        file = Path(folder) / "tokenizer.json"
+        if not file.is_file():
+            raise ValueError(f"{folder} is no exported model: it has no tokenizer.json.")
+        self.tokenizer = Tokenizer.from_file(str(file))
+        self.engine = engine().Translator(
+            str(folder), compute_type=compute_type, inter_threads=workers, intra_threads=1
+        )
+
+    def translate(self, sentences, width=1, n_tokens=4096):
+        """Translate sentences, strings: greedily, or with a beam of this width. Returns as many strings.
+
+        n_tokens: source tokens in a batch, padding included
+        """
+        cut = [self.tokenizer.encode(text) if text.strip() else None for text in sentences]
+        rows = [i for i, row in enumerate(cut) if row]
+        most = 2 * max((len(cut[i].tokens) for i in rows), default=0) + 10  # as `heed.decode.longest`
+        said = self.engine.translate_batch(
+            [cut[i].tokens for i in rows], beam_size=width, max_decoding_length=most,
+            max_batch_size=n_tokens, batch_type="tokens",
+        )  # fmt: skip
+        answers = [""] * len(cut)
+        for i, result in zip(rows, said, strict=True):
+            ids = [self.tokenizer.token_to_id(token) for token in result.hypotheses[0]]
+            answers[i] = self.tokenizer.decode(ids)
+        return answers
+
+
+def compare(translator, folder, sentences):
+    """Translate sentences with the model and with what was exported from it, both greedily.
+
+    Returns how many translations are the same, as a sentence. Raises ValueError if there is none.
+    """
+    if not any(text.strip() for text in sentences):
+        raise ValueError("There is nothing to compare: no line has a word in it.")
+    ours, theirs = translator.translate(sentences), Exported(folder).translate(sentences)
+    same = sum(a == b for a, b in zip(ours, theirs, strict=True))
+    return f"{same:,} of {len(ours):,} translations are the same."
