@@ -267,8 +267,22 @@ def test_one_line_in_one_line_out_whatever_comes(said):
 
 
 def test_a_translation_with_a_line_feed_stays_one_line(said, monkeypatch):
-    monkeypatch.setattr(recipe.Translator, "translate", lambda self, lines, search: ["a\n b\r"] * len(lines))
+    monkeypatch.setattr(recipe.Translator, "translate", lambda self, lines, *rest: ["a\n b\r"] * len(lines))
     assert said("translate", "model", given="x\ny\n")[1] == "a b\na b\n"
+
+
+def test_any_number_of_workers_says_the_same(said):
+    lines = "".join(f"{pair[0]}\n" for pair in DIGITS)
+    alone = said("translate", "model", "--workers", 1, given=lines)
+    assert alone == said("translate", "model", "--workers", 3, given=lines) and alone[0] == 0
+    assert said("evaluate", "model", "--workers", 2)[0] == 0
+
+
+def test_workers_are_whole_numbers_on_the_processor(said, capsys):
+    for word in ("0", "-1", "two"):
+        with pytest.raises(SystemExit):
+            said("translate", "model", "--workers", word)
+        assert f"{word} is no whole number of 1 or more" in capsys.readouterr().err
 
 
 class Typed:
@@ -394,7 +408,8 @@ def test_a_device_that_is_not_there_is_never_replaced_by_another(said, words):
 def test_without_a_command_all_are_named(capsys):
     with pytest.raises(SystemExit) as ended:
         main([])
-    assert ended.value.code == 2 and "{train,translate,evaluate,average,show}" in capsys.readouterr().err
+    commands = "{train,translate,evaluate,average,export,show}"
+    assert ended.value.code == 2 and commands in capsys.readouterr().err
 
 
 def test_an_unknown_command_is_answered_before_torch_is_loaded():

@@ -12,6 +12,7 @@ import codecs
 import os
 import sys
 import time
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -35,10 +36,12 @@ def translate(words):
     translator = recipe.load(words.model, words.device)
     if sys.stdin.isatty():
         print("Write a sentence and press Enter. Ctrl-D ends (Windows: Ctrl-Z, Enter).", file=sys.stderr)
-    for lines in arriving(sys.stdin.buffer, warn_of):
-        for translation in translator.translate([line.strip() for line in lines], search(words)):
-            print(" ".join(translation.split()))  # a line feed inside would tear the lines apart
-        sys.stdout.flush()
+    with workers(words, translator) as helpers:
+        for lines in arriving(sys.stdin.buffer, warn_of):
+            sentences = [line.strip() for line in lines]
+            for translation in translator.translate(sentences, search(words), helpers):
+                print(" ".join(translation.split()))  # a line feed inside would tear the lines apart
+            sys.stdout.flush()
 
 
 def evaluate(words):
@@ -58,7 +61,8 @@ def evaluate(words):
             raise ValueError("--test takes the word multi30k, or two files: sentences and references.")
     sources, references = zip(*pairs, strict=True)
     began = time.monotonic()
-    written = translator.translate(sources, search(words))
+    with workers(words, translator) as helpers:
+        written = translator.translate(sources, search(words), helpers)
     print(f"{len(written):,} sentences in {time.monotonic() - began:.1f} seconds")
     for name, score in (("BLEU", bleu(written, references)), ("chrF", chrf(written, references))):
         print(f"{name} {score.value:.1f}, from {score.low:.1f} to {score.high:.1f}   {score.signature}")
@@ -102,6 +106,19 @@ def search(words):
     return greedy if words.beam is None else partial(beam, width=words.beam)
 
 
+def workers(words, translator):
+    """The processes that translate: as many as asked for, else one a core; for one on a GPU, this one."""
+    from torch import get_num_threads
+
+    from heed.workers import Workers
+
+    if words.device != "cpu":
+        if words.workers not in (None, 1):
+            raise ValueError(f"--workers {words.workers} is for --device cpu; a GPU is shared by none.")
+        return nullcontext()
+    return Workers(translator.model, words.workers or get_num_threads())
+
+
 def warn_of(number, error):
     """Say on stderr which line is not UTF-8; it is translated all the same."""
     print(
@@ -138,6 +155,13 @@ def arriving(stream, warn):
         yield [text(rest)]
 
 
+def positive(word):
+    """A whole number, 1 or more."""
+    if not word.isdecimal() or int(word) < 1:
+        raise argparse.ArgumentTypeError(f"{word} is no whole number of 1 or more")
+    return int(word)
+
+
 def parser():
     """What may be written after `python -m heed`."""
     top = argparse.ArgumentParser("python -m heed", description="Train a translator, and use it.")
@@ -160,6 +184,8 @@ def parser():
         about = "search with a beam of this width; else greedily"
         added[function].add_argument("--beam", type=int, metavar="WIDTH", help=about)
         added[function].add_argument("--device", choices=DEVICES, default="cpu", help="else cpu")
+        about = "processes that translate, each with one thread; else one a core"
+        added[function].add_argument("--workers", type=positive, metavar="N", help=about)
 
     about = "the word multi30k, or two files: sentences and references; else the recipe's test"
     added[evaluate].add_argument("--test", nargs="+", metavar="FILE", help=about)

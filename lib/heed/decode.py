@@ -462,7 +462,9 @@ def dropout_off(model):
 # --- From text to text --------------------------------------------------------
 
 
-def translate(model, subwords, sentences, search=greedy, n_tokens=4096):
+def translate(
+    model, subwords, sentences, search=greedy, n_tokens=4096, workers=None
+):
     """Translate sentences in batches of like length; give them back in order.
 
     subwords: anything with encode(text) -> ids and decode(ids) -> text
@@ -470,6 +472,7 @@ def translate(model, subwords, sentences, search=greedy, n_tokens=4096):
         functools.partial(beam, width=8)
     n_tokens: source tokens in a batch, padding included; a longer sentence is a
         batch of its own
+    workers: `heed.workers.Workers` of this model, to search in their processes
 
     Returns a list of strings; an empty or blank sentence becomes an empty one.
     Raises ValueError if `sentences` is one string, or n_tokens below 1.
@@ -484,11 +487,19 @@ def translate(model, subwords, sentences, search=greedy, n_tokens=4096):
     ids = [subwords.encode(text) if text.strip() else [] for text in sentences]
     order = [i for i, row in enumerate(ids) if row]
     order.sort(key=lambda i: -len(ids[i]))
-    answers, device = [""] * len(ids), next(model.parameters()).device
+    batches = []
     while order:
         n = max(1, n_tokens // len(ids[order[0]]))
-        batch, order = order[:n], order[n:]
-        said = search(model, pad([ids[i] for i in batch]).to(device))
-        for i, row in zip(batch, said, strict=True):
+        batches.append(order[:n])
+        order = order[n:]
+    rows = ([ids[i] for i in batch] for batch in batches)
+    if workers is None:
+        device = next(model.parameters()).device
+        said = (search(model, pad(batch).to(device)) for batch in rows)
+    else:
+        said = workers.search(search, rows)
+    answers = [""] * len(ids)
+    for batch, found in zip(batches, said, strict=True):
+        for i, row in zip(batch, found, strict=True):
             answers[i] = subwords.decode(row)
     return answers

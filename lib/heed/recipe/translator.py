@@ -40,9 +40,12 @@ class Translator(NamedTuple):
     subwords: Subwords
     recipe: dict
 
-    def translate(self, sentences, search=greedy):
-        """Translate sentences, strings, with a search of `heed.decode`. Returns as many strings."""
-        return translate(self.model, self.subwords, sentences, search=search)
+    def translate(self, sentences, search=greedy, workers=None):
+        """Translate sentences, strings, with a search of `heed.decode`. Returns as many strings.
+
+        workers: `heed.workers.Workers` of the model; else this process searches
+        """
+        return translate(self.model, self.subwords, sentences, search=search, workers=workers)
 
     def explore(self, sentence):
         """Translate one sentence greedily and show where every layer and every head looked on the way.
