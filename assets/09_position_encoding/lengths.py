@@ -2,18 +2,18 @@
 
     python lengths.py
 
-writes lengths.json beside this file, in about half an hour on one core; `python lengths.py short` (or `longer`) measures
-one part alone.
+writes lengths.json beside this file, in about half an hour on one core; `python lengths.py short` (or
+`longer`) measures one part alone.
 
-    short     800 updates. Each way with each learning rate (and the relative bias with each clip, too), three seeds;
-              taken is what has the highest mean accuracy at positions 21 to 30 of validation lists
+    short     800 updates. Each way with each learning rate (and the relative bias with each clip, too), three
+              seeds; taken is what has the highest mean accuracy on validation lists of 30 tokens
     longer    2,400 updates with the rate, and the clip, that `short` has taken
 
-The models differ only in how they are shown positions: embeddings of width 32, one layer of causal attention with four
-heads and a residual connection, a read-out with one hidden layer of 64. Training lists have 5 to 20 tokens, 64 lists an
-update, every update new ones. Both tasks of `heed.data.lookback` ask each token for an earlier digit. Of a test list of
-80 tokens the log keeps the accuracy at positions 1 to 10, 11 to 20, …, 71 to 80: the mask is causal, so position 10 of
-a list of 80 is position 10 of a list of 10.
+The models differ only in how they are shown positions: embeddings of width 32, one layer of causal attention
+with four heads and a residual connection, a read-out with one hidden layer of 64. Training lists have 5 to 20
+tokens, 64 lists an update, every update new ones. Both tasks of `heed.data.lookback` ask each token for an
+earlier digit. Of a test list of 80 tokens the log keeps the accuracy at positions 1 to 10, 11 to 20, …, 71 to
+80: the mask is causal, so position 10 of a list of 80 is position 10 of a list of 10.
 """
 
 import json
@@ -78,13 +78,13 @@ def make(name, clip=None):
     return CLIPPED[clip]() if name == "relative bias" else WAYS[name]()
 
 
-def accuracies(model, task, n, seed, n_lists=2000):
-    """The share of right answers at positions 1 to 10, 11 to 20, … of lists of n tokens."""
+def accuracies(model, task, n, seed, window=10, n_lists=2000):
+    """The share of right answers in each window of positions, of lists of n tokens."""
     tokens, answers = TASKS[task](n_lists, n, torch.Generator().manual_seed(seed))
     with torch.no_grad():
         right = model(tokens).argmax(dim=-1) == answers
     asked = answers != NO_ANSWER
-    windows = zip(right.split(10, dim=1), asked.split(10, dim=1), strict=True)
+    windows = zip(right.split(window, dim=1), asked.split(window, dim=1), strict=True)
     return [round((r.sum() / a.sum()).item(), 4) for r, a in windows]
 
 
@@ -99,7 +99,7 @@ def learn(name, task, rate, seed, updates, clip=None):
     model, began = make(name, clip), time.monotonic()
     train(model, lookbacks(TASKS[task], BATCH, LENGTHS, seed), loss, updates, rate)
     seconds = round(time.monotonic() - began, 1)
-    validation = accuracies(model, task, N_VALIDATION, 1000)[-1]
+    (validation,) = accuracies(model, task, N_VALIDATION, 1000, window=N_VALIDATION)
     return validation, accuracies(model, task, N_TEST, 1001), seconds
 
 

@@ -34,12 +34,16 @@ def debts(n_sentences, generator, n_fillers=5):
 
     Returns a `Debts` of sentences with n = 4 + n_fillers tokens.
     """
-    names = torch.rand(n_sentences, len(DEBTORS), generator=generator, dtype=torch.float64).argsort(dim=-1)[:, :2]
-    answers, others = names.unbind(dim=-1)
     n = 3 + n_fillers
+
+    def chosen(among, count):  # different numbers from 0 to among - 1, in random order
+        keys = torch.rand(n_sentences, among, generator=generator, dtype=torch.float64)
+        return keys.argsort(dim=-1)[:, :count]
+
+    answers, others = chosen(len(DEBTORS), 2).unbind(dim=-1)
     fillers = torch.randint(len(FILLERS), (n_sentences, n), generator=generator)
     tokens = WHO + 1 + fillers
-    places = torch.rand(n_sentences, n, generator=generator, dtype=torch.float64).argsort(dim=-1)[:, :3].sort(dim=-1).values
+    places = chosen(n, 3).sort(dim=-1).values
     debt = torch.stack([answers, torch.full_like(answers, OWES), others], dim=-1)
     tokens.scatter_(1, places, debt)
     who = torch.full((n_sentences, 1), WHO)

@@ -1,6 +1,6 @@
 """Looking back: lists of digits in which every token asks for an earlier one.
 
-In one task the answer stands a fixed distance back, in the other one it stands at the latest mark, at any distance.
+In one task the answer stands a fixed distance back, in the other one at the latest mark, at any distance.
 """
 
 from typing import NamedTuple
