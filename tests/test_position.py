@@ -1,4 +1,4 @@
-"""Positions: by hand, the rotation property, growth, refusal; three kinds of attention that know distances."""
+"""Positions: by hand, the rotation, growth, refusal; three kinds of attention that know distances."""
 
 import math
 
