@@ -67,6 +67,7 @@ PLUMBING = {  # validates, reports, keeps house: a chapter links to it, and neve
     "attention.check_heads",
     "attention.MaskedSoftmax",
     "attention.record",
+    "position.check_positions",
     "train.next_batch",
     "train.look",
     "train.Progress",

@@ -1,5 +1,7 @@
 """Sentences of chapter 09's checks that no wrong answer in its solutions asks for."""
 
+import math
+
 import pytest
 import torch
 
@@ -61,6 +63,7 @@ def overwriting(codes, shift):
 
 
 MOVED = {
+    "come back at the other end": lambda codes, shift: codes.roll(-shift, 0),
     "It turns the wrong way": lambda codes, shift: turned(codes, -shift * rates(8)),
     "The codes of the shift are added": lambda codes, shift: codes
     + paired((shift * rates(8)).sin(), (shift * rates(8)).cos()),
@@ -79,21 +82,45 @@ def test_one_matrix_for_both_notices_a_wrong_shape(capsys):
     assert "W has shape (3, 7)" in said(capsys, "one_matrix_for_both", lambda E, R: E.T)
 
 
-def distance(n_q, n_k):
-    return torch.arange(n_k - n_q, n_k).double()[:, None] - torch.arange(n_k)
+def groups(distance, n_buckets, far, cut=torch.Tensor.long, log=torch.log):
+    near = n_buckets // 2
+    grown = log(distance.clamp(min=1) / near) / math.log(far / near) * (n_buckets - near)
+    return torch.where(distance < near, distance, near + cut(grown))
 
 
-ALIBI = {
-    "It rewards distance": lambda n_q, n_k, slope: slope * distance(n_q, n_k).abs(),
-    "Keys before the query get a positive bias": lambda n_q, n_k, slope: slope * distance(n_q, n_k),
-    "this is transposed": lambda n_q, n_k, slope: -slope * distance(n_q, n_k).abs().T,
-    "multiply them by the slope": lambda n_q, n_k, slope: -distance(n_q, n_k).abs(),
+def linear(distance, n_buckets, far):
+    near = n_buckets // 2
+    line = near + ((distance - near) / (far - near) * (n_buckets - near)).floor().long()
+    return torch.where(distance < near, distance, line.clamp(max=n_buckets - 1))
+
+
+BUCKET = {
+    "buckets that do not exist": groups,
+    "all of one size": linear,
+    "start again at 0": lambda distance, n, far: torch.where(
+        distance < n // 2, distance, (groups(distance, n, far) - n // 2).clamp(max=n // 2 - 1)
+    ),
+    "Distances are clipped": lambda distance, n, far: distance.clamp(max=n - 1),
+    "rounded to the nearest": lambda distance, n, far: groups(
+        distance, n, far, lambda grown: grown.round().long()
+    ).clamp(max=n - 1),
+    "whole numbers": lambda distance, n, far: distance / 3,
 }
 
 
-@pytest.mark.parametrize("sentence", ALIBI)
-def test_alibi_bias_names_the_mistake(capsys, sentence):
-    assert sentence in said(capsys, "alibi_bias", ALIBI[sentence])
+@pytest.mark.parametrize("sentence", BUCKET)
+def test_bucket_names_the_mistake(capsys, sentence):
+    assert sentence in said(capsys, "bucket", BUCKET[sentence])
+
+
+def test_the_first_buckets_are_those_of_a_loop():
+    """8 buckets up to 20: four near ones, and four whose borders grow by the factor (20 / 4) ** (1 / 4)."""
+    from heed.check.positions import bucketed
+
+    borders = [4 * 5 ** (i / 4) for i in range(5)]
+    for distance, found in enumerate(bucketed(torch.arange(60), 8, 20).tolist()):
+        far = [i for i in range(4) if borders[i] <= distance + 1e-9]
+        assert found == (distance if distance < 4 else 4 + far[-1])
 
 
 def halves(x, start, sign=1, exchanged=False):
@@ -104,7 +131,21 @@ def halves(x, start, sign=1, exchanged=False):
     return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
 
 
+def cut_code(x, start=0):
+    sin, cos = sinusoids(*x.shape[-2:], start=start).chunk(2, dim=-1)
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
+
+
+def joined(x, start=0):
+    code = sinusoids(*x.shape[-2:], start=start)
+    sin, cos, a, b = code[:, 0::2], code[:, 1::2], x[..., 0::2], x[..., 1::2]
+    return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
+
+
 HALVES = {
+    "cut into halves as well": cut_code,
+    "only the result is joined by halves": joined,
     "This is the layout of `rotated`": rotated,
     "It turns the wrong way": lambda x, start=0: halves(x, start, sign=-1),
     "Sine and cosine are exchanged": lambda x, start=0: halves(x, start, exchanged=True),

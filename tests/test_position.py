@@ -122,6 +122,11 @@ def test_distances_on_paper():
     assert distances(q, k).tolist() == [[1, 0, -1], [2, 1, 0]]
 
 
+def test_more_queries_than_keys_have_no_distances():
+    with pytest.raises(ValueError, match=r"n_q=5 > n_k=4"):
+        ALiBi(8, 2)(torch.zeros(1, 5, 8), torch.zeros(1, 4, 8), torch.zeros(1, 4, 8))
+
+
 def test_alibi_on_paper():
     layer = ALiBi(16, 8)
     q = torch.zeros(1, 8, 3, 2)

@@ -19,8 +19,8 @@ def sinusoids(n, d_model, base=10_000.0, start=0):
         PE(pos, 2c+1) = cos(pos / base^(2c/d_model))
         (Vaswani et al. 2017, section 3.5)
 
-    Computed in float64: far from the start, an angle in float32 is wrong in its
-    first digits.
+    Computed in float64: in float32 the angle of a far position loses its
+    digits, near position 100,000 the third one after the point.
 
     start: the first of the n positions
 
@@ -70,7 +70,6 @@ class PositionalEncoding(nn.Module):
 class LearnedPosition(nn.Module):
     """Add a learned vector for each position, then drop out.
 
-    A position beyond n_max raises a ValueError.
     (Gehring et al. 2017; Vaswani et al. 2017, table 3, row E)
     """
 
@@ -87,13 +86,18 @@ class LearnedPosition(nn.Module):
         Returns (b, n, d_model). Raises ValueError if a position has no vector.
         """
         end = start + x.shape[1]
-        if end > len(self.embedding):
-            raise ValueError(
-                f"Position {end - 1} has no vector: there are "
-                f"{len(self.embedding)} positions. Make the model with "
-                f"n_max={end} or more, or use PositionalEncoding, which grows."
-            )
+        check_positions(end, len(self.embedding))
         return self.dropout(x + self.embedding[start:end])  # (b, n, d_model)
+
+
+def check_positions(n, n_max):
+    """Raise a ValueError if n positions are more than there are vectors."""
+    if n > n_max:
+        raise ValueError(
+            f"Position {n - 1} has no vector: there are {n_max} positions. "
+            f"Make the model with n_max={n} or more, "
+            "or use PositionalEncoding, which grows."
+        )
 
 
 # --- Positions inside attention: in the scores, or in queries and keys --------
@@ -110,9 +114,12 @@ def distances(q, k):
     q: (..., n_q, d_k)
     k: (..., n_k, d_k)
 
-    Returns (n_q, n_k), whole numbers.
+    Returns (n_q, n_k), whole numbers. Raises ValueError for more queries than
+    keys: distances are for self-attention.
     """
     n_q, n_k = q.shape[-2], k.shape[-2]
+    if n_q > n_k:
+        raise ValueError(f"Distances are for self-attention; {n_q=} > {n_k=}.")
     position = torch.arange(n_k, device=q.device)  # (n_k)
     return position[n_k - n_q :, None] - position  # (n_q, n_k)
 
@@ -142,7 +149,7 @@ class ALiBi(MultiHeadAttention):
     """Subtract from each score a penalty that grows with the distance.
 
         s_ij = q_iᵀk_j / √d_k − m |i − j|,  m = 2^(−8/h), 2^(−16/h), …, 2^(−8)
-        (Press et al. 2022, section 3; nothing is learned)
+        (after Press et al. 2022, section 3, who have j ≤ i; nothing is learned)
     """
 
     def bias(self, q, k):

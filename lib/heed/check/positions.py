@@ -1,5 +1,7 @@
 """Checks of chapter 09, position encoding."""
 
+import math
+
 import torch
 
 from heed.check import close, exercise, expect, expect_close
@@ -83,6 +85,8 @@ def moved(yours):
                 paired(later, cos * delta.cos() + sin * delta.sin()),
             "The codes of the shift are added; a shift turns the clocks.":
                 codes + paired(delta.sin(), delta.cos()),
+            "The rows are moved, and those that fall off come back at the other end; the codes have to turn.":
+                codes.roll(-shift, 0),
             "These are the first positions + shift: the codes need not begin at position 0.":
                 table[shift : shift + 5] if shift > 0 else None,
         }  # fmt: skip
@@ -105,27 +109,43 @@ def one_matrix_for_both(yours):
     expect_close(yours(E, R), torch.cat([E.T, R.T], dim=1), "W", typical)
 
 
+def bucketed(distance, n_buckets, far):
+    """T5's buckets for distances that are not negative."""
+    near = n_buckets // 2
+    grown = (distance.clamp(min=1) / near).log() / math.log(far / near) * (n_buckets - near)
+    return torch.where(distance < near, distance, (near + grown.long()).clamp(max=n_buckets - 1))
+
+
 @exercise
-def alibi_bias(yours):
-    """a penalty that grows with the distance, also where a cache holds earlier keys"""
-    for n_q, n_k, slope in ((5, 5, 0.5), (2, 7, 0.25), (1, 4, 1.0)):
-        keys = torch.arange(n_k, dtype=torch.float64)
-        query = torch.arange(n_k - n_q, n_k, dtype=torch.float64)[:, None]
-        first = torch.arange(n_q, dtype=torch.float64)[:, None]
+def bucket(yours):
+    """near distances have a number of their own, far ones share"""
+    for n_buckets, far in ((32, 128), (8, 20)):
+        near, distance = n_buckets // 2, torch.arange(3 * far)
+        ratio = (distance.clamp(min=1) / near).log() / math.log(far / near)
+        line = ((distance - near) / (far - near) * (n_buckets - near)).floor()
+        again = (ratio * (n_buckets - near)).long().clamp(max=near - 1)
+        true = bucketed(distance, n_buckets, far)
         typical = {
-            "The first query has position 0 here; the queries are the last n_q of the n_k tokens.":
-                -slope * (first - keys).abs(),
-            "It rewards distance: the bias is subtracted.": slope * (query - keys).abs(),
-            "Keys after the query get a positive bias: take the absolute value of the distance.":
-                -slope * (query - keys),
-            "Keys before the query get a positive bias: take the absolute value of the distance.":
-                -slope * (keys - query),
-            "Rows are queries, columns are keys: this is transposed.": (-slope * (query - keys).abs()).T,
-            "These are the distances; multiply them by the slope.": -(query - keys).abs(),
+            "Distances beyond `far` get buckets that do not exist: they all belong to the last one.":
+                torch.where(distance < near, distance, near + (ratio * (n_buckets - near)).long()),
+            "The far groups are all of one size; they should grow: take the logarithm of distance / near.":
+                torch.where(distance < near, distance, (near + line.long()).clamp(max=n_buckets - 1)),
+            "The far buckets start again at 0: add those of the near distances.":
+                torch.where(distance < near, distance, again),
+            "Distances are clipped, and none is shared before that: it is half of the buckets for near ones.":
+                distance.clamp(max=n_buckets - 1),
+            "The bucket is rounded to the nearest whole number; cut it off instead.":
+                torch.where(
+                    distance < near, distance,
+                    (near + (ratio * (n_buckets - near)).round().long()).clamp(max=n_buckets - 1),
+                ),
         }  # fmt: skip
-        true = -slope * (query - keys).abs()
         typical = {s: w for s, w in typical.items() if not close(w, true)}
-        expect_close(yours(n_q, n_k, slope), true, f"the bias for {n_q} queries and {n_k} keys", typical)
+        given = yours(distance.clone(), n_buckets, far)
+        if isinstance(given, torch.Tensor) and given.is_floating_point():
+            expect(bool((given == given.round()).all()), "The buckets should be whole numbers.")
+            given = given.long()
+        expect_close(given, true, f"the buckets for {n_buckets=} and {far=}", typical)
 
 
 def by_halves(x, start=0):
@@ -145,6 +165,7 @@ def rotated_halves(yours):
         code = sinusoids(n, d, start=start)
         sin, cos = code[:, 0::2], code[:, 1::2]
         a, b = x.chunk(2, dim=-1)
+        first, later = code.chunk(2, dim=-1)
         typical = {
             "This is the layout of `rotated`: the pairs are entries 2c and 2c + 1.": rotated(x, start),
             "The pairs are the right ones, but they are joined as in `rotated`: first all a, then all b.":
@@ -154,6 +175,10 @@ def rotated_halves(yours):
             "The first position is taken to be 0: use `start`.": by_halves(x, 0),
             "Sine and cosine are exchanged.":
                 torch.cat([a * sin - b * cos, a * cos + b * sin], dim=-1),
+            "The code is cut into halves as well; in `sinusoids` the sines are the even columns.":
+                torch.cat([a * later - b * first, a * first + b * later], dim=-1),
+            "The pairs are still the entries 2c and 2c + 1, and only the result is joined by halves.":
+                rotated(x, start)[..., [*range(0, d, 2), *range(1, d, 2)]],
         }  # fmt: skip
         typical = {s: w for s, w in typical.items() if not close(w, by_halves(x, start))}
         given = yours(x) if start == 0 else yours(x, start)
