@@ -19,8 +19,8 @@ def sinusoids(n, d_model, base=10_000.0, start=0):
         PE(pos, 2c+1) = cos(pos / base^(2c/d_model))
         (Vaswani et al. 2017, section 3.5)
 
-    Computed in float64: in float32 the angle of a far position loses its
-    digits, near position 100,000 the third one after the point.
+    Computed in float64: in float32 the angle of a far position is imprecise,
+    near position 100,000 from the third decimal on.
 
     start: the first of the n positions
 
@@ -104,12 +104,12 @@ def check_positions(n, n_max):
 
 
 def distances(q, k):
-    """How many tokens before each query each key stands; negative if after it.
+    """How many tokens each key is before each query; negative if it is after.
 
         D_ij = i − j
 
-    The queries are the last n_q of the n_k tokens, as where a cache holds the
-    keys of earlier ones.
+    The queries are the last n_q of the n_k tokens, as when a cache holds the
+    keys of earlier tokens.
 
     q: (..., n_q, d_k)
     k: (..., n_k, d_k)
@@ -125,7 +125,7 @@ def distances(q, k):
 
 
 class RelativeBias(MultiHeadAttention):
-    """Add to each score a learned number for its distance, one a head.
+    """Add to each score a learned number for its distance, one per head.
 
         s_ij = q_iᵀk_j / √d_k + b[i − j]
         (after Raffel et al. 2020, section 2.1, who put far distances into
@@ -179,7 +179,7 @@ def rotated(x, start=0, base=10_000.0):
 
 
 class Rotary(MultiHeadAttention):
-    """Rotate queries and keys: a score then depends on the distance alone.
+    """Rotate queries and keys: positions enter a score only as a distance.
 
         s_ij = (R_i q_i)ᵀ(R_j k_j) / √d_k = q_iᵀ R_{j−i} k_j / √d_k
         (RoPE: Su et al. 2021, section 3.2; values are not rotated)
