@@ -181,7 +181,7 @@ def rotated(x, start=0, base=10_000.0):
 class Rotary(MultiHeadAttention):
     """Rotate queries and keys: positions enter a score only as a distance.
 
-        s_ij = (R_i q_i)ᵀ(R_j k_j) / √d_k = q_iᵀ R_{j−i} k_j / √d_k
+        s_ij = (R_i q_i)ᵀ(R_j k_j) / √d_k = (R_{i−j} q_i)ᵀ k_j / √d_k
         (RoPE: Su et al. 2021, section 3.2; values are not rotated)
     """
 
