@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import torch
 from shapes import LETTER, Function, Tracer, read
-from variants import ALiBi
 
 import heed
 from heed.alignment import (
@@ -38,11 +37,20 @@ from heed.attention import (
     structured_attention,
 )
 from heed.attention import attention as compute_attention
-from heed.data import Batch, PointBatch, batches, documents, hulls, pad, recall
+from heed.data import Batch, PointBatch, batches, debts, documents, hulls, pad, recall
+from heed.data.lookback import latest_mark, three_back
 from heed.decode import beam, greedy, sample, start_decoding
 from heed.layers import EncoderLayer, PositionwiseFeedForward, PostNormConnection
 from heed.loss import label_smoothing, language_model_loss, translation_loss
-from heed.position import LearnedPosition, PositionalEncoding, sinusoids
+from heed.position import (
+    ALiBi,
+    LearnedPosition,
+    PositionalEncoding,
+    RelativeBias,
+    Rotary,
+    rotated,
+    sinusoids,
+)
 from heed.recurrent import (
     CheckedEmbedding,
     Classifier,
@@ -143,6 +151,10 @@ def position():
     sinusoids(N, 14)
     PositionalEncoding(14, 0.0, n_max=3)(r(B, N, 14))
     LearnedPosition(14, 0.0)(r(B, N, 14))
+    rotated(r(B, N, 6))
+    for kind in (RelativeBias, ALiBi, Rotary):
+        mask = causal_mask(M)[M - N :]
+        kind(11 * 6, 11)(r(B, N, 66), r(B, M, 66), r(B, M, 66), mask)
 
 
 def transformer():
@@ -191,6 +203,9 @@ def data():
     hulls(torch.rand(B, M, 2))
     documents(B, N, seed=0).text(0)
     recall(B, N - 1, torch.Generator().manual_seed(0))
+    debts(B, torch.Generator().manual_seed(0))
+    three_back(B, N, torch.Generator().manual_seed(0))
+    latest_mark(B, N, torch.Generator().manual_seed(0))
     next(iter(batches([([5] * N, [6] * M)] * 4, B, seed=0)))
 
 
@@ -215,7 +230,7 @@ CALLS = {  # module -> the calls that run all its claims, and the letters that m
     "scores": (scores, {}),
     "attention": (attention, {"b": B, "h": 11}),
     "alignment": (alignment, {"b": B}),
-    "position": (position, {"b": B}),
+    "position": (position, {"b": B, "h": 11, "d_k": 6}),
     "layers": (transformer, {"b": B, "d_model": D_MODEL}),
     "transformer": (transformer, {"b": B, "d_model": D_MODEL}),
     "loss": (loss, {"b": B, "n_target": M - 1}),

@@ -7,7 +7,9 @@ split so that the test set asks for more than memory. This package knows nothing
 from heed.data.batch import Batch, batches, pad, pad_batch
 from heed.data.corpus import SPLITS, Pair, split_of
 from heed.data.dates import DATE_LANGUAGES, dates
+from heed.data.debts import DEBT_WORDS, DEBTORS, Debts, debts, endless_debts
 from heed.data.documents import Documents, document_batches, documents
+from heed.data.lookback import MARKED, NO_ANSWER, Lookback, latest_mark, lookbacks, three_back
 from heed.data.multi30k import multi30k
 from heed.data.names import NAME_LANGUAGES, Named, place_names
 from heed.data.numbers import NUMBER_LANGUAGES, numbers
@@ -21,14 +23,20 @@ __all__ = [
     "AMBIGUOUS",
     "BLANK",
     "DATE_LANGUAGES",
+    "DEBTORS",
+    "DEBT_WORDS",
+    "MARKED",
     "NAME_LANGUAGES",
     "NOTHING",
+    "NO_ANSWER",
     "NUMBER_LANGUAGES",
     "RECALL_NAMES",
     "SPLITS",
     "TAGS",
     "Batch",
+    "Debts",
     "Documents",
+    "Lookback",
     "Named",
     "Padding",
     "Pair",
@@ -38,9 +46,13 @@ __all__ = [
     "TokenBatches",
     "batches",
     "dates",
+    "debts",
     "document_batches",
     "documents",
+    "endless_debts",
     "hulls",
+    "latest_mark",
+    "lookbacks",
     "multi30k",
     "numbers",
     "pad",
@@ -52,4 +64,5 @@ __all__ = [
     "recalls",
     "split_of",
     "tagged_sentences",
+    "three_back",
 ]
