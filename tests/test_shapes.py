@@ -38,7 +38,7 @@ from heed.attention import (
     structured_attention,
 )
 from heed.attention import attention as compute_attention
-from heed.data import Batch, PointBatch, batches, documents, hulls, pad, recall
+from heed.data import Batch, PointBatch, batches, documents, hulls, mark, pad, recall
 from heed.decode import beam, greedy, sample, start_decoding
 from heed.layers import EncoderLayer, PositionwiseFeedForward, PostNormConnection
 from heed.loss import label_smoothing, language_model_loss, translation_loss
@@ -191,6 +191,7 @@ def data():
     hulls(torch.rand(B, M, 2))
     documents(B, N, seed=0).text(0)
     recall(B, N - 1, torch.Generator().manual_seed(0))
+    mark(B, N, 3, torch.Generator().manual_seed(0))
     next(iter(batches([([5] * N, [6] * M)] * 4, B, seed=0)))
 
 
