@@ -36,7 +36,7 @@ def test_recall_wants_few_heads(log):
     shares = {entry["heads"]: entry["test"] for entry in log["recall"]}
     for few in (1, 2, 4, 8):
         assert min(shares[few]) > 0.99
-    assert max(shares[32]) < min(shares[16]) and max(shares[16]) < 0.99
+    assert max(shares[32]) < 0.65 and 0.95 < min(shares[16]) <= max(shares[16]) < 0.99
     longer = {entry["heads"]: entry["test"] for entry in log["longer"]}
     assert min(longer[16]) > 0.99 and max(longer[32]) < 0.9
 
