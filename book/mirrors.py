@@ -66,6 +66,7 @@ PLUMBING = {  # validates, reports, keeps house: a chapter links to it, and neve
     "attention.check_mask",
     "attention.check_heads",
     "attention.MaskedSoftmax",
+    "attention.AttentionSteps",
     "attention.record",
     "train.next_batch",
     "train.look",

@@ -59,6 +59,16 @@ def right(Q, K, V, h):
     return merge_heads(heads(Q, K, V, h))
 
 
+def test_many_heads_names_a_matrix_that_is_not_transposed(capsys):
+    def untransposed(q, k, v, W_q, W_k, W_v, W_o, h):
+        return right(q @ W_q, k @ W_k, v @ W_v, h) @ W_o
+
+    check.many_heads(untransposed)
+    assert "multiplied as x @ W;" in capsys.readouterr().out
+    check.many_heads(lambda *given: untransposed(*given[:6], given[6].T, given[7]))
+    assert "W_q, W_k and W_v are applied" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("sentence", MANY)
 def test_many_heads_names_the_mistake(capsys, sentence):
     check.many_heads(
@@ -98,10 +108,13 @@ def laid(order):
 
 
 STRIDES = {
-    "This is a copy": lambda x, h: split_heads(x, h).contiguous(),
+    "This is a copy": lambda x, h: laid(lambda n, d, d_k, h: (n * d, d_k, d, 1))(x, h).contiguous(),
     "lie h numbers apart": laid(lambda n, d, d_k, h: (n * d, 1, d, h)),
     "Every sentence is the first one": laid(lambda n, d, d_k, h: (0, d_k, d, 1)),
     "All heads are the first one": laid(lambda n, d, d_k, h: (n * d, 0, d, 1)),
+    "interchanged": laid(lambda n, d, d_k, h: (n * d, d, d_k, 1)),
+    "h numbers further on": laid(lambda n, d, d_k, h: (n * d, h, d, 1)),
+    "`as_strided` alone": split_heads,
     "one number further on": laid(lambda n, d, d_k, h: (n * d, 1, d, 1)),
 }
 

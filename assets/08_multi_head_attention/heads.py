@@ -2,15 +2,15 @@
 
     python heads.py
 
-writes heads.json beside this file, in about half an hour on one core; `python heads.py marks` (or `recall`,
-`wide`, `longer`) measures one part alone, with three seeds. Every entry is trained with each of the learning
-rates; the rate with the highest mean accuracy on validation lists is taken, and its accuracy on test lists is
-logged.
+writes heads.json beside this file, in about half an hour on one core; `python heads.py marks` (or another
+part) measures one part alone, with three seeds. Every entry is trained with each of the learning rates; the
+rate with the highest mean accuracy on validation lists is taken, and its accuracy on test lists is logged.
 
     marks     12 digits, of which 2 or 4 are marked: say all marked digits
     recall    12 pairs of one of 32 names and a digit, then one of the names: say its digit (chapter 06)
     wide      2 marks, one head in a layer four times as wide, which has fifteen times as many parameters
     longer    recall with the narrowest heads, 3,000 updates instead of 600, at the rate of 0.01
+    apart     recall with 32 heads whose keys or values are wider than one number, at the rate of 0.01
 
 In all parts one query is asked, an update takes 64 lists, and the read-out is linear. In `marks` the
 query is a learned vector, the keys are made of the marks alone and the values of the digits alone.
@@ -27,17 +27,33 @@ from torch import nn
 from torch.nn import functional as F
 
 import heed
-from heed.attention import MultiHeadAttention
+from heed.attention import MultiHeadAttention, attention, merge_heads, split_heads
 from heed.data import mark, marks, recall, recalls
 from heed.train import train
 
 SEEDS = (0, 1, 2)
-RATES = (2.5e-3, 5e-3, 1e-2, 2e-2)
+RATES = (2.5e-3, 5e-3, 1e-2, 2e-2, 4e-2)
 HEADS = (1, 2, 4, 8, 16, 32)
 D, WIDE, BATCH, UPDATES, N = 32, 128, 64, 600, 12
 LONGER = 3000
 HARDWARE = "1 core of an x86-64 server processor, shared with other work; float32"
 LOG = Path(__file__).with_name("heads.json")
+
+
+class Apart(nn.Module):
+    """Heads whose queries and keys have one width, and whose values have another."""
+
+    def __init__(self, d, n_heads, d_k, d_v):
+        super().__init__()
+        self.n_heads = n_heads
+        self.W_q, self.W_k = (nn.Linear(d, n_heads * d_k) for _ in range(2))
+        self.W_v, self.W_o = nn.Linear(d, n_heads * d_v), nn.Linear(n_heads * d_v, d)
+
+    def forward(self, q, k, v):
+        q, k, v = (
+            split_heads(x, self.n_heads) for x in (self.W_q(q), self.W_k(k), self.W_v(v))
+        )
+        return self.W_o(merge_heads(attention(q, k, v)[0]))
 
 
 class Reader(nn.Module):
@@ -97,10 +113,15 @@ def loss(model, batch):
     return F.cross_entropy(model(batch).flatten(0, 1), answers(batch).flatten())
 
 
-def learn(task, n, n_heads, d, rate, seed, updates=UPDATES):
-    """Train one model. Returns the share of validation and of test lists with no mistake, and the seconds."""
+def learn(task, n, n_heads, d, rate, seed, updates=UPDATES, widths=None):
+    """Train one model, with widths (d_k, d_v) if they are given.
+
+    Returns the share of validation and of test lists with no mistake, and the seconds.
+    """
     torch.manual_seed(seed)
     model, began = make(task, n, n_heads, d), time.monotonic()
+    if widths:
+        model.attention = Apart(d, n_heads, *widths)
     train(model, fresh(task, n, seed), loss, updates, rate)
     seconds, shares = time.monotonic() - began, []
     for other in (1000, 1001):
@@ -111,13 +132,13 @@ def learn(task, n, n_heads, d, rate, seed, updates=UPDATES):
     return *shares, round(seconds, 2)
 
 
-def best(task, n, n_heads, d, rates=RATES, updates=UPDATES):
+def best(task, n, n_heads, d, rates=RATES, updates=UPDATES, widths=None):
     """The entry of the rate with the highest mean accuracy on the validation lists."""
     entries = []
     for rate in rates:
-        runs = [learn(task, n, n_heads, d, rate, seed, updates) for seed in SEEDS]
+        runs = [learn(task, n, n_heads, d, rate, seed, updates, widths) for seed in SEEDS]
         entry = {"task": task, "n": n, "heads": n_heads, "d_model": d, "updates": updates}
-        entry["rate"] = rate
+        entry |= {"rate": rate} | ({"widths": widths} if widths else {})
         for key, column in zip(("validation", "test", "seconds"), zip(*runs, strict=True), strict=True):
             entry[key] = [*column]
         entries.append(entry)
@@ -143,11 +164,12 @@ def main(parts):
             LOG.write_text(json.dumps(log, indent=1) + "\n", encoding="utf-8", newline="\n")
 
 
-JOBS = {  # part -> (task, number of marks or pairs, heads, width, rates, updates)
+JOBS = {  # part -> (task, number of marks or pairs, heads, width, rates, updates, widths)
     "marks": [("marks", n, h, D) for n in (2, 4) for h in HEADS],
     "recall": [("recall", 12, h, D) for h in HEADS],
     "wide": [("marks", 2, 1, WIDE)],
     "longer": [("recall", 12, h, D, (1e-2,), LONGER) for h in HEADS[-2:]],
+    "apart": [("recall", 12, 32, D, (1e-2,), UPDATES, widths) for widths in ((1, 1), (4, 1), (1, 4))],
 }
 
 

@@ -3,6 +3,7 @@
 import math
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from heed.attention import attention, split_heads
 from heed.check import exercise, expect, expect_close
@@ -30,6 +31,7 @@ def many_heads(yours):
     Q, K, V = (split_heads(x, H) for x in given)
     scores = Q @ K.mT
     right = (scores / math.sqrt(D_K)).softmax(-1) @ V
+    untransposed = attention(*(split_heads(x, H) for x in (q @ W_q, k @ W_k, v @ W_v)))[0]
     unturned = [x.view(B, H, -1, D_K) for x in given]
     turned = [x.unflatten(-1, (D_K, H)).permute(0, 3, 1, 2) for x in given]
     expect_close(
@@ -55,6 +57,10 @@ def many_heads(yours):
                 joined((scores / math.sqrt(D_K)).softmax(1) @ V) @ W_o.T,
             "This is one head as wide as the model.": attention(*given)[0] @ W_o.T,
             "The heads are not joined: W_o is missing.": joined(right),
+            "The tokens are multiplied as x @ W; here every W is applied as x @ W.T.":
+                joined(untransposed) @ W_o,
+            "W_q, W_k and W_v are applied as x @ W; here every W is applied as x @ W.T.":
+                joined(untransposed) @ W_o.T,
             "W_o is applied as x @ W_o; here every W is applied as x @ W.T.": joined(right) @ W_o,
             "The heads are summed; put them side by side, and apply W_o.":
                 right.sum(1).repeat(1, 1, H) @ W_o.T,
@@ -104,13 +110,32 @@ def importance_of_heads(yours):
     )  # fmt: skip
 
 
+class Called(TorchFunctionMode):
+    """Collects the names of torch's functions that run while it is open."""
+
+    def __enter__(self):
+        self.names = set()
+        return super().__enter__()
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.names.add(getattr(func, "__name__", ""))
+        return func(*args, **(kwargs or {}))
+
+
 @exercise
 def heads_by_stride(yours):
     """the heads are cut by strides alone"""
     for b, n, h, d_k in ((2, 5, 3, 4), (3, 2, 5, 7), (1, 4, 1, 3)):
         d = h * d_k
         x = torch.arange(b * n * d, dtype=torch.float64).view(b, n, d)
-        result = yours(x, h)
+        with Called() as called:
+            result = yours(x, h)
+        expect(
+            not called.names & {"view", "reshape", "transpose", "permute", "unflatten", "movedim"},
+            "Use `as_strided` alone: this calls `"
+            + ", ".join(sorted(called.names - {"as_strided", "__get__"}))
+            + "`.",
+        )
         expect(
             not isinstance(result, torch.Tensor)
             or result.untyped_storage().data_ptr() == x.untyped_storage().data_ptr(),
@@ -118,7 +143,8 @@ def heads_by_stride(yours):
         )
 
         def laid(shape, strides, x=x):
-            return x.as_strided(shape, strides)
+            last = sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+            return x.as_strided(shape, strides) if last < x.numel() else torch.zeros(())
 
         true = split_heads(x, h)
         typical = {
@@ -132,6 +158,10 @@ def heads_by_stride(yours):
                 laid((b, h, n, d_k), (0, d_k, d, 1)),
             "All heads are the first one: the stride of the heads is d_k.":
                 laid((b, h, n, d_k), (n * d, 0, d, 1)),
+            "The strides of the heads and of the tokens are interchanged.":
+                laid((b, h, n, d_k), (n * d, d, d_k, 1)),
+            "The next head lies h numbers further on; it should lie d_k further on.":
+                laid((b, h, n, d_k), (n * d, h, d, 1)),
             "The next head lies one number further on; it should lie d_k further on.":
                 laid((b, h, n, d_k), (n * d, 1, d, 1)),
         }  # fmt: skip

@@ -19,7 +19,7 @@ class Marks(NamedTuple):
 
 
 def mark(n_lists, n_digits, n_marks, generator):
-    """Draw lists of digits, and mark as many positions of each list. Digits and positions are random.
+    """Draw lists of digits, and mark n_marks positions of each. Digits and positions are random.
 
     n_lists: how many lists
     n_digits: digits in each list
