@@ -18,9 +18,6 @@ TAUGHT = (
     *("loss", "schedule", "train", "decode", "evaluate"),
 )
 LATER = {
-    "attention.split_heads": 8,
-    "attention.merge_heads": 8,
-    "attention.MultiHeadAttention": 8,
     "attention.fused_attention": 17,
     "attention.fused_is_faster": 17,
     "layers.LayerNorm": 10,
@@ -66,6 +63,7 @@ PLUMBING = {  # validates, reports, keeps house: a chapter links to it, and neve
     "attention.check_mask",
     "attention.check_heads",
     "attention.MaskedSoftmax",
+    "attention.AttentionSteps",
     "attention.record",
     "position.check_positions",
     "train.next_batch",

@@ -31,7 +31,9 @@ from heed.attention import (
     straight_through,
     structured_attention,
 )
+from heed.data import mark, marks
 from heed.text import PAD
+from heed.train import train
 
 B, N_Q, N_K, D_V = 2, 3, 5, 11
 
@@ -319,6 +321,52 @@ def test_multi_head_attention_equals_torchs_and_a_loop_over_heads(n_k):
     direction = torch.randn_like(out)
     for a, b in zip(*(torch.autograd.grad(o, (q, k, v), direction) for o in (out, theirs)), strict=True):
         assert torch.allclose(a, b, atol=1e-10)
+
+
+@pytest.mark.parametrize(("n_heads", "mixture"), [(1, [5, 0, 5, 0]), (2, [6.4, 0, 3.6, 0])])
+def test_heads_on_paper(n_heads, mixture):
+    # 7 and 3 are marked; one head scores both marks alike, each of two heads scores one of them ln 8
+    layer, s = MultiHeadAttention(4, n_heads).double(), 2**0.5 * math.log(8)
+    for W in (layer.W_q, layer.W_k, layer.W_v, layer.W_o):
+        W.weight.data, W.bias.data = torch.eye(4).double(), torch.zeros(4).double()
+    q, k = [[s, 0, 0, s]], [[1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 0, 0]]
+    v = [[7, 0, 7, 0], [3, 0, 3, 0], [5, 0, 5, 0]]
+    out = layer(*(torch.tensor([rows], dtype=torch.float64) for rows in (q, k, v)))
+    assert torch.allclose(out, torch.tensor([[mixture]], dtype=torch.float64))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.permutations(range(H)), st.integers(0, 2**31))
+def test_the_order_of_the_heads_does_not_matter(order, seed):
+    torch.manual_seed(seed)
+    layer, other = MultiHeadAttention(D_MODEL, H).double(), MultiHeadAttention(D_MODEL, H).double()
+    rows = torch.cat([torch.arange(D_K) + D_K * head for head in order])
+    moved = {
+        name: tensor[:, rows] if name == "W_o.weight" else tensor if "W_o" in name else tensor[rows]
+        for name, tensor in layer.state_dict().items()
+    }
+    other.load_state_dict(moved)
+    q, k = double(B, N_Q, D_MODEL), double(B, N_K, D_MODEL)
+    assert torch.allclose(layer(q, k, k), other(q, k, k))
+
+
+@pytest.mark.parametrize(("n_heads", "low", "high"), [(1, 0.0, 0.5), (2, 0.9, 1.0)])
+def test_two_heads_learn_to_say_two_marked_digits_and_one_does_not(n_heads, low, high):
+    torch.manual_seed(0)
+    layer, digits, flags = MultiHeadAttention(32, n_heads), nn.Embedding(10, 32), nn.Embedding(3, 32)
+    model = nn.ModuleList([layer, digits, flags, nn.Linear(32, 20), nn.Linear(1, 32)])
+
+    def logits(batch):
+        q = 0.1 * model[4](torch.zeros(len(batch.digits), 1, 1))
+        return model[3](layer(q, flags(batch.flags), digits(batch.digits))).view(-1, 2, 10)
+
+    def loss(_, batch):
+        return nn.functional.cross_entropy(logits(batch).flatten(0, 1), batch.answers.flatten())
+
+    train(model, marks(64, 6, 2, seed=0), loss, n_steps=200, rate=1e-2)
+    batch = mark(500, 6, 2, torch.Generator().manual_seed(1))
+    right = (logits(batch).argmax(-1) == batch.answers).all(-1).double().mean()
+    assert low <= right <= high
 
 
 def test_the_number_of_parameters_does_not_depend_on_the_heads():

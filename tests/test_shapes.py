@@ -39,6 +39,7 @@ from heed.attention import (
 from heed.attention import attention as compute_attention
 from heed.data import Batch, PointBatch, batches, debts, documents, hulls, pad, recall
 from heed.data.lookback import latest_mark, three_back
+from heed.data import Batch, PointBatch, batches, documents, hulls, mark, pad, recall
 from heed.decode import beam, greedy, sample, start_decoding
 from heed.layers import EncoderLayer, PositionwiseFeedForward, PostNormConnection
 from heed.loss import label_smoothing, language_model_loss, translation_loss
@@ -206,6 +207,7 @@ def data():
     debts(B, torch.Generator().manual_seed(0))
     three_back(B, N, torch.Generator().manual_seed(0))
     latest_mark(B, N, torch.Generator().manual_seed(0))
+    mark(B, N, 3, torch.Generator().manual_seed(0))
     next(iter(batches([([5] * N, [6] * M)] * 4, B, seed=0)))
 
 

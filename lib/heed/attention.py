@@ -74,6 +74,11 @@ class MaskedSoftmax(nn.Module):
     def forward(self, scores, mask=None):
         return masked_softmax(scores, mask)
 
+    @property
+    def recorded(self):
+        """Whether somebody waits for the weights, so that they must be stored."""
+        return bool(self._forward_hooks)
+
 
 @contextmanager
 def record(model):
@@ -353,21 +358,46 @@ def merge_heads(x):
     return x.transpose(1, 2).flatten(2)  # (b, n, h*d_k)
 
 
-class MultiHeadAttention(nn.Module):
+class AttentionSteps(nn.Module):
+    """The steps of `MultiHeadAttention`; a variant overrides one of them.
+
+    In self-attention the queries are the last n_q of the n_k tokens: query i
+    has position n_k - n_q + i, with a cache of earlier tokens and without.
+    """
+
+    def queries(self, q, start):
+        """Project and split the queries; the first has position `start`."""
+        return split_heads(self.W_q(q), self.n_heads)
+
+    def keys_values(self, k, v, start):
+        """Project and split keys and values; the first has position `start`."""
+        k = split_heads(self.W_k(k), self.n_heads)
+        v = split_heads(self.W_v(v), self.n_heads)
+        return k, v
+
+    def bias(self, q, k):
+        """What a variant adds to the scores; None where it adds nothing."""
+        return None
+
+    def mix(self, q, k, v, mask):
+        """Attend in each head; the fused kernel never stores the weights."""
+        bias = self.bias(q, k)
+        dropout = self.dropout.p if self.training else 0.0
+        if not self.weights.recorded and fused_is_faster(q, k, dropout):
+            return fused_attention(q, k, v, mask, bias, dropout)
+        scores = scaled_dot_score(q, k)  # (b, h, n_q, n_k)
+        if bias is not None:
+            scores = scores + bias  # (b, h, n_q, n_k)
+        weights = self.dropout(self.weights(scores, mask))  # (b, h, n_q, n_k)
+        return expectation(weights, v)  # (b, h, n_q, d_k)
+
+
+class MultiHeadAttention(AttentionSteps):
     """h attentions side by side, each in its own d_k = d_model / h dimensions.
 
         head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)
         MultiHead(Q, K, V) = [head_1; …; head_h] W^O
         (Vaswani et al. 2017, section 3.2.2)
-
-    The projections of all heads are one matrix each, so the number of
-    parameters does not depend on h.
-
-    Training and decoding run the same `forward`. A variant overrides one of
-    its steps: `queries` or `keys_values` (rotary positions, fewer keys than
-    queries), `bias` (ALiBi, relative positions), or `mix`. In self-attention
-    the queries are the last n_q of the n_k tokens: query i has position
-    n_k - n_q + i, with a cache and without.
     """
 
     def __init__(self, d_model, n_heads, dropout=0.0):
@@ -382,16 +412,13 @@ class MultiHeadAttention(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, q, k, v, mask=None, cache=None):
-        """Project, attend in each head, join the heads.
+        """Project, attend in each head, join: returns (b, n_q, d_model).
 
         q: (b, n_q, d_model)
         k: (b, n_k, d_model)
         v: (b, n_k, d_model)
         mask: True where the query may look; broadcasts to (b, h, n_q, n_k)
-        cache: keys and values of earlier calls (`heed.decode.GrowingCache` or
-            `FixedCache`); n_k then counts them, too
-
-        Returns (b, n_q, d_model).
+        cache: keys and values of earlier calls (`heed.decode`), also in n_k
         """
         start = 0 if cache is None else cache.n  # how many tokens came before
         q = self.queries(q, start)  # (b, h, n_q, d_k)
@@ -401,53 +428,6 @@ class MultiHeadAttention(nn.Module):
             k, v = cache.keys_values(self, k, v)
         mixture = self.mix(q, k, v, mask)  # (b, h, n_q, d_k)
         return self.W_o(merge_heads(mixture))  # (b, n_q, d_model)
-
-    def queries(self, q, start):
-        """Project the queries, and split them into heads.
-
-        q: (b, n_q, d_model)
-        start: position of the first
-
-        Returns (b, h, n_q, d_k).
-        """
-        return split_heads(self.W_q(q), self.n_heads)  # (b, h, n_q, d_k)
-
-    def keys_values(self, k, v, start):
-        """Project the keys and the values, and split them into heads.
-
-        k: (b, n_k, d_model)
-        v: (b, n_k, d_model)
-        start: position of the first
-
-        Returns two tensors (b, h, n_k, d_k).
-        """
-        k = split_heads(self.W_k(k), self.n_heads)  # (b, h, n_k, d_k)
-        v = split_heads(self.W_v(v), self.n_heads)  # (b, h, n_k, d_k)
-        return k, v
-
-    def bias(self, q, k):
-        """What a variant adds to the scores; None where it adds nothing."""
-        return None
-
-    def mix(self, q, k, v, mask):
-        """Attend in each head: fused where that is faster and nobody records.
-
-        q: (b, h, n_q, d_k)
-        k: (b, h, n_k, d_k)
-        v: (b, h, n_k, d_k)
-
-        Returns (b, h, n_q, d_k).
-        """
-        bias = self.bias(q, k)
-        dropout = self.dropout.p if self.training else 0.0
-        recorded = self.weights._forward_hooks
-        if not recorded and fused_is_faster(q, k, dropout):
-            return fused_attention(q, k, v, mask, bias, dropout)
-        scores = scaled_dot_score(q, k)  # (b, h, n_q, n_k)
-        if bias is not None:
-            scores = scores + bias  # (b, h, n_q, n_k)
-        weights = self.dropout(self.weights(scores, mask))  # (b, h, n_q, n_k)
-        return expectation(weights, v)  # (b, h, n_q, d_k)
 
 
 def check_heads(d_model, n_heads):

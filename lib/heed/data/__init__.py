@@ -10,6 +10,7 @@ from heed.data.dates import DATE_LANGUAGES, dates
 from heed.data.debts import DEBT_WORDS, DEBTORS, Debts, debts, endless_debts
 from heed.data.documents import Documents, document_batches, documents
 from heed.data.lookback import MARKED, NO_ANSWER, Lookback, latest_mark, lookbacks, three_back
+from heed.data.marks import Marks, mark, marks
 from heed.data.multi30k import multi30k
 from heed.data.names import NAME_LANGUAGES, Named, place_names
 from heed.data.numbers import NUMBER_LANGUAGES, numbers
@@ -37,6 +38,7 @@ __all__ = [
     "Debts",
     "Documents",
     "Lookback",
+    "Marks",
     "Named",
     "Padding",
     "Pair",
@@ -53,6 +55,8 @@ __all__ = [
     "hulls",
     "latest_mark",
     "lookbacks",
+    "mark",
+    "marks",
     "multi30k",
     "numbers",
     "pad",
