@@ -48,6 +48,29 @@ class LayerNorm(nn.Module):
         return self.a * centred * scale + self.b  # (..., d_model)
 
 
+class RMSNorm(nn.Module):
+    """Give each vector mean square 1, then a learned scale: no mean, no shift.
+
+        RMS(x) = √(mean(x²) + ε),  y = a ⊙ x / RMS(x)
+        (Zhang & Sennrich 2019)
+
+    Where the mean of x is zero it is LN without b.
+
+    x: (..., d_model)
+
+    Returns (..., d_model).
+    """
+
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.a = nn.Parameter(torch.ones(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        square = x.square().mean(dim=-1, keepdim=True)  # (..., 1)
+        return self.a * x * torch.rsqrt(square + self.eps)  # (..., d_model)
+
+
 class SublayerConnection(nn.Module):
     """A residual round a sublayer, with the norm before it (pre-norm).
 
