@@ -49,8 +49,20 @@ def test_what_sections_10_5_and_10_6_say(log):
     post = found["post-norm"]
     assert all(min(counts) == 10 for rate, counts in post.items() if float(rate) <= 3e-3)
     assert max(post["0.01"]) <= 2
-    warm = {entry["kind"]: entry["by rate"] for entry in log["parts"]["warmup"]}
-    assert min(warm["post-norm"]["0.01"]) == 10
+    warm = log["parts"]["warmup"][0]["by rate"]
+    assert min(warm["0.01"]) == 10
+
+
+def test_what_the_laboratory_says(log):
+    parts = log["parts"]
+    start = {(entry["start"], entry["kind"]): entry["by rate"] for entry in parts["start"]}
+    assert min(start["careful", "bare"]["0.001"]) >= 8
+    assert max(map(max, start["Xavier", "bare"].values())) <= 3
+    assert min(start["Xavier", "norm alone"]["0.0001"]) >= 9
+    large = {entry["kind"]: entry["by rate"] for entry in parts["large"]}
+    assert min(map(min, large["pre-norm"].values())) == 10
+    assert max(large["residual alone"]["0.01"]) <= 3 and max(large["post-norm"]["0.01"]) == 1
+    assert all(min(counts) == 10 for counts in parts["longer"][0]["by rate"].values())
 
 
 @pytest.mark.parametrize("kind", ["bare", "norm alone", "residual alone", "post-norm", "pre-norm"])
