@@ -83,6 +83,8 @@ BACKWARD = {
     "divides by the variance": lambda x, g, n, r: (g - mean(g) - n * mean(g * n)) / r**2,
     "not x": lambda x, g, n, r: (g - mean(g) - x * mean(g * x)) / r,
     "These are sums": lambda x, g, n, r: (g - 6 * mean(g) - 6 * n * mean(g * n)) / r,
+    "over all tokens at once": lambda x, g, n, r: (g - g.mean() - n * (g * n).mean()) / r,
+    "One of the two": lambda x, g, n, r: (g - mean(g) - 6 * n * mean(g * n)) / r,
     "run over the tokens": lambda x, g, n, r: (g - g.mean(0) - n * (g * n).mean(0)) / r,
     "reversed": lambda x, g, n, r: (g + mean(g) + n * mean(g * n)) / r,
 }
@@ -120,6 +122,25 @@ def test_scale_for_torch_makes_the_two_norms_equal():
     x, a = torch.randn(5, 7, dtype=torch.float64), torch.randn(7, dtype=torch.float64)
     trained = a * (x - mean(x)) / x.std(-1, keepdim=True)
     assert torch.allclose(layer_norm(x, (7,), a * math.sqrt(6 / 7), eps=0.0), trained)
+
+
+def test_norm_backward_does_not_take_autograd(capsys):
+    def wrong(x, g, eps):
+        x = x.clone().requires_grad_()
+        return torch.autograd.grad(layer_norm(x, x.shape[-1:], eps=eps), x, g)[0]
+
+    check.norm_backward(wrong)
+    assert "✗" in capsys.readouterr().out
+
+
+def test_pre_norm_stack_leaves_its_input_alone(capsys):
+    def wrong(x, sublayers, norms, last):
+        for f, n in zip(sublayers, norms, strict=True):
+            x += f(n(x))
+        return last(x)
+
+    check.pre_norm_stack(wrong)
+    assert "has changed" in capsys.readouterr().out
 
 
 def stacked(step, end=True):

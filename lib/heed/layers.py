@@ -77,8 +77,7 @@ class SublayerConnection(nn.Module):
         y = x + Dropout(F(LN(x)))
         (Xiong et al. 2020; so in the Annotated Transformer and in most code)
 
-    The path from end to end stays free of norms. A stack of such layers needs
-    one more norm at its end: nothing has normalised the last sum.
+    The path from end to end stays free of norms.
     """
 
     def __init__(self, size, dropout):

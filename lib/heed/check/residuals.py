@@ -102,8 +102,10 @@ def norm_backward(yours):
     def mean(t):
         return t.mean(-1, keepdim=True)
 
+    with torch.no_grad():  # autograd is not the exercise
+        given = yours(x, g, eps)
     expect_close(
-        yours(x, g, eps),
+        given,
         true,
         "the gradient",
         typical={
@@ -119,6 +121,10 @@ def norm_backward(yours):
                 (g - mean(g) - x * mean(g * x)) / root,
             "These are sums over the entries; both are means.":
                 (g - g.sum(-1, keepdim=True) - n * (g * n).sum(-1, keepdim=True)) / root,
+            "The means run over all tokens at once; each token has its own: give `mean` the last axis.":
+                (g - g.mean() - n * (g * n).mean()) / root,
+            "One of the two corrections is a sum over the entries; both are means.":
+                (g - mean(g) - n * (g * n).sum(-1, keepdim=True)) / root,
             "The means run over the tokens; they belong to the last axis.":
                 (g - g.mean(0) - n * (g * n).mean(0)) / root,
             "This is the unbiased deviation: divide by d, not by d − 1.":
@@ -173,8 +179,14 @@ def pre_norm_stack(yours):
         return end(y)
 
     pre = run(lambda y, f, n: y + f(n(y)))
+    given = x.clone()
+    out = yours(given, sublayers, norms, last)
+    expect(
+        torch.equal(given, x),
+        "The x that was handed in has changed: `x += …` writes into it. Write `x = x + …`.",
+    )
     expect_close(
-        yours(x, sublayers, norms, last),
+        out,
         pre,
         "the output",
         typical={
