@@ -9,9 +9,9 @@ There are ten tokens, and every update sees all ten; what is logged is how many 
     rates       fifty layers, five kinds of stack; 200 updates, the rate falls to 0
     warmup      the same with 50 updates of warm-up, post-norm, three rates
     start       the same without warm-up, other initialisations, three rates
-    large       the same with first weights three times as large, three kinds and rates
+    large       the same with first weights three times as large, four kinds, three rates
     fewer       5 to 20 layers
-    longer      norm alone, fifty layers, 1,000 updates, two rates
+    longer      norm alone and bare, 1,000 updates, two rates
 
 All rates are logged. The kinds differ in nothing but their connections; a norm has 2 * 32 parameters, a
 feed-forward layer 4,192.
@@ -73,6 +73,7 @@ KINDS = {
     "post-norm": lambda: PostNormConnection(D, 0.0),
     "pre-norm": lambda: SublayerConnection(D, 0.0),
 }
+LAST = {"residual, last norm": Residual}  # a control: the norm at the end alone
 
 
 class Layer(nn.Module):
@@ -81,7 +82,7 @@ class Layer(nn.Module):
     def __init__(self, kind):
         super().__init__()
         self.feed_forward = PositionwiseFeedForward(D, D_FF, 0.0)
-        self.connection = KINDS[kind]()
+        self.connection = (KINDS | LAST)[kind]()
 
     def forward(self, x):
         return self.connection(x, self.feed_forward)
@@ -93,7 +94,7 @@ class Repeater(nn.Module):
     def __init__(self, kind, depth):
         super().__init__()
         self.embedding = nn.Embedding(TOKENS, D)
-        last = [LayerNorm(D)] if kind == "pre-norm" else []
+        last = [LayerNorm(D)] if kind in ("pre-norm", *LAST) else []
         self.layers = nn.Sequential(*(Layer(kind) for _ in range(depth)), *last)
         self.read_out = nn.Linear(D, TOKENS)
 
@@ -193,11 +194,14 @@ JOBS = {
     + [{"kind": kind, "depth": 50, "start": "careful", "rates": FEW} for kind in ("bare", "residual alone")],
     "large": [
         {"kind": kind, "depth": 50, "start": "large", "rates": FEW}
-        for kind in ("residual alone", "post-norm", "pre-norm")
+        for kind in ("residual alone", *LAST, "post-norm", "pre-norm")
     ],
-    "fewer": [{"kind": "bare", "depth": depth, "rates": RATES[3:]} for depth in (5, 10, 20)]
-    + [{"kind": "norm alone", "depth": 20, "rates": RATES[:4]}],
-    "longer": [{"kind": "norm alone", "depth": 50, "n_steps": 1000, "rates": RATES[:2]}],
+    "fewer": [{"kind": "bare", "depth": depth} for depth in (5, 10, 20)]
+    + [{"kind": "norm alone", "depth": 20}],
+    "longer": [
+        {"kind": kind, "depth": depth, "n_steps": 1000, "rates": RATES[:2]}
+        for kind, depth in (("norm alone", 50), ("bare", 20))
+    ],
 }
 
 

@@ -52,7 +52,7 @@ class RMSNorm(nn.Module):
     """Give each vector mean square 1, then a learned scale: no mean, no shift.
 
         RMS(x) = √(mean(x²) + ε),  y = a ⊙ x / RMS(x)
-        (Zhang & Sennrich 2019)
+        (Zhang & Sennrich 2019, with ε as in torch's nn.RMSNorm)
 
     Where the mean of x is zero it is LN without b.
 
