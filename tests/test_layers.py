@@ -4,6 +4,8 @@ import math
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 
 from heed.attention import MultiHeadAttention, causal_mask, padding_mask
@@ -14,6 +16,7 @@ from heed.layers import (
     LayerNorm,
     PositionwiseFeedForward,
     PostNormConnection,
+    RMSNorm,
     SublayerConnection,
     clones,
 )
@@ -75,6 +78,43 @@ def test_layer_norm_of_a_constant_is_finite():
     out = LayerNorm(D_MODEL)(x)
     out.sum().backward()
     assert torch.equal(out, torch.zeros_like(out)) and x.grad.isfinite().all()
+
+
+def test_rms_norm_on_paper():
+    norm = RMSNorm(2, eps=0.0)
+    assert torch.allclose(norm(torch.tensor([[1.0, 7.0]])), torch.tensor([[0.2, 1.4]]))
+    norm.a.data = torch.tensor([10.0, 5.0])
+    assert torch.allclose(norm(torch.tensor([[1.0, 7.0]])), torch.tensor([[2.0, 7.0]]))
+
+
+@pytest.mark.parametrize("size", [2, D_MODEL])
+@pytest.mark.parametrize("scale", [1.0, 1e-3])
+def test_rms_norm_equals_torchs(size, scale):
+    torch.manual_seed(0)
+    x = (scale * torch.randn(B, N, size, dtype=torch.float64)).requires_grad_()
+    ours, theirs = RMSNorm(size).double(), nn.RMSNorm(size, eps=1e-5, dtype=torch.float64)
+    ours.a.data = theirs.weight.data = torch.randn(size, dtype=torch.float64)
+    same(ours(x), theirs(x), [x])
+    direction = torch.randn(B, N, size, dtype=torch.float64)
+    ours(x).backward(direction)
+    theirs(x).backward(direction)
+    assert torch.allclose(ours.a.grad, theirs.weight.grad)
+
+
+def test_rms_norm_of_zeros_is_zero():
+    x = torch.zeros(1, D_MODEL, requires_grad=True)
+    out = RMSNorm(D_MODEL)(x)
+    out.sum().backward()
+    assert torch.equal(out, torch.zeros_like(out)) and x.grad.isfinite().all()
+
+
+@given(st.integers(2, 11), st.floats(0.1, 100), st.floats(-10, 10), st.integers(0, 999))
+def test_what_each_norm_does_not_see(size, factor, shift, seed):
+    x = torch.randn(3, size, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    layer, rms = LayerNorm(size, eps=0.0).double(), RMSNorm(size, eps=0.0).double()
+    assert torch.allclose(layer(factor * x + shift), layer(x), atol=1e-6)
+    assert torch.allclose(rms(factor * x), rms(x))
+    assert torch.allclose(rms(x - x.mean(-1, keepdim=True)), layer(x), atol=1e-6)
 
 
 def test_feed_forward_equals_torchs_layers_and_keeps_positions_apart():

@@ -41,7 +41,7 @@ from heed.data import Batch, PointBatch, batches, debts, documents, hulls, pad, 
 from heed.data.lookback import latest_mark, three_back
 from heed.data import Batch, PointBatch, batches, documents, hulls, mark, pad, recall
 from heed.decode import beam, greedy, sample, start_decoding
-from heed.layers import EncoderLayer, PositionwiseFeedForward, PostNormConnection
+from heed.layers import EncoderLayer, PositionwiseFeedForward, PostNormConnection, RMSNorm
 from heed.loss import label_smoothing, language_model_loss, translation_loss
 from heed.position import (
     ALiBi,
@@ -164,6 +164,7 @@ def transformer():
     connection = PostNormConnection(D_MODEL, 0.0)
     EncoderLayer(D_MODEL, MultiHeadAttention(D_MODEL, 11), PositionwiseFeedForward(D_MODEL, 19, 0.0), 0.0)
     connection(r(B, N, D_MODEL), torch.relu)
+    RMSNorm(D_MODEL)(r(B, N, D_MODEL))
     for kind in (LanguageModel, MaskedLanguageModel):
         model = make_language_model(VOCAB, 1, D_MODEL, 19, 11, 0.0, kind)
         model(ids(B, N))

@@ -48,14 +48,36 @@ class LayerNorm(nn.Module):
         return self.a * centred * scale + self.b  # (..., d_model)
 
 
+class RMSNorm(nn.Module):
+    """Give each vector mean square 1, then a learned scale: no mean, no shift.
+
+        RMS(x) = √(mean(x²) + ε),  y = a ⊙ x / RMS(x)
+        (Zhang & Sennrich 2019, with ε as in torch's nn.RMSNorm)
+
+    Where the mean of x is zero it is LN without b.
+
+    x: (..., d_model)
+
+    Returns (..., d_model).
+    """
+
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.a = nn.Parameter(torch.ones(d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        square = x.square().mean(dim=-1, keepdim=True)  # (..., 1)
+        return self.a * x * torch.rsqrt(square + self.eps)  # (..., d_model)
+
+
 class SublayerConnection(nn.Module):
     """A residual round a sublayer, with the norm before it (pre-norm).
 
         y = x + Dropout(F(LN(x)))
         (Xiong et al. 2020; so in the Annotated Transformer and in most code)
 
-    The path from end to end stays free of norms. A stack of such layers needs
-    one more norm at its end: nothing has normalised the last sum.
+    The path from end to end stays free of norms.
     """
 
     def __init__(self, size, dropout):

@@ -1,0 +1,213 @@
+"""Checks of chapter 10, residuals and normalisation."""
+
+import math
+from itertools import combinations
+
+import torch
+
+from heed.check import exercise, expect, expect_close, expect_shape
+
+
+def drawn(*shapes):
+    """Random tensors of these shapes."""
+    return [torch.randn(shape, dtype=torch.float64) for shape in shapes]
+
+
+@exercise
+def identity_layer(yours):
+    """a feed-forward layer with a ReLU that returns its input"""
+    for d in (1, 3, 5):
+        given = yours(d)
+        expect(isinstance(given, tuple | list) and len(given) == 4, "Return W_1, b_1, W_2, b_2.")
+        W_1, b_1, W_2, b_2 = (torch.as_tensor(t).double() for t in given)
+        expect_shape(W_1, (2 * d, d), f"W_1 for d = {d}")
+        expect_shape(b_1, (2 * d,), f"b_1 for d = {d}")
+        expect_shape(W_2, (d, 2 * d), f"W_2 for d = {d}")
+        expect_shape(b_2, (d,), f"b_2 for d = {d}")
+        (x,) = drawn((7, d))
+        out = torch.relu(x @ W_1.T + b_1) @ W_2.T + b_2
+        far = torch.relu(1000 * x @ W_1.T + b_1) @ W_2.T + b_2
+        expect_close(
+            out,
+            x,
+            "the layer's output",
+            typical={
+                "The layer returns max(0, x): what is negative is lost in the ReLU. Let the other half of "
+                "the hidden entries carry −x.":
+                    torch.relu(x),
+                "The layer returns |x|: the part that carried −x must be subtracted again.": x.abs(),
+                "The layer returns 2x: x comes back twice.": 2 * x,
+                "The layer returns −x: the signs of W_2 are reversed.": -x,
+                "The layer returns zeros: relu(x) and relu(−x) cannot cancel, so what does W_2 do?":
+                    torch.zeros_like(x),
+            },
+        )  # fmt: skip
+        expect(
+            torch.allclose(far, 1000 * x),
+            "It works for small entries only: a bias lifts them above zero. Inputs may be of any size.",
+        )
+
+
+@exercise
+def paths_by_length(yours):
+    """all paths through the stack, sorted by the number of layers that they pass through"""
+    J = drawn(*[(3, 3)] * 4)
+    true = by_length(J)
+    reverse, neighbours = by_length(J[::-1]), by_length(J, gaps=False)
+    sizes = torch.tensor([math.comb(4, k) for k in range(5)]).double()[:, None, None]
+    expect_close(
+        yours(J),
+        true,
+        "the sums",
+        typical={
+            "The factors are in reverse order: x passes through the first layer first, so J[0] is the factor "
+            "on the right.":
+                reverse,
+            "Only runs of neighbouring layers are counted; a path may also pass by a layer in the middle.":
+                neighbours,
+            "These are means over the paths; add them up.": true / sizes,
+            "The path that passes by every layer is missing: for k = 0 the sum is I.": true[1:],
+            "For k = 0 the sum is I, not a matrix of ones.": torch.cat([torch.ones(1, 3, 3), true[1:]]),
+            "This is the sum over all paths; sort them by length.": true.sum(0),
+            "The first entry is missing its I.": torch.cat([torch.zeros(1, 3, 3), true[1:]]),
+        },
+    )  # fmt: skip
+    expect_close(yours(J[:1]), by_length(J[:1]), "with a single layer, the result")
+
+
+def by_length(J, gaps=True):
+    """Entry k: the sum, over all choices of k layers, of their product, the last layer on the left."""
+    total = torch.zeros(len(J) + 1, *J[0].shape, dtype=J[0].dtype)
+    for k in range(len(J) + 1):
+        for chosen in combinations(range(len(J)), k):
+            if gaps or k == 0 or chosen[-1] - chosen[0] == k - 1:
+                product = torch.eye(len(J[0]), dtype=J[0].dtype)
+                for i in chosen:
+                    product = J[i] @ product
+                total[k] += product
+    return total
+
+
+@exercise
+def norm_backward(yours):
+    """the gradient of layer norm with respect to its input"""
+    x, g = drawn((4, 6), (4, 6))
+    x = 3 * x + 1
+    eps = 0.5
+    leaf = x.clone().requires_grad_()
+    out = torch.nn.functional.layer_norm(leaf, (6,), eps=eps)
+    (true,) = torch.autograd.grad(out, leaf, g)
+    n, root = out.detach(), (x.var(-1, unbiased=False, keepdim=True) + eps).sqrt()
+
+    def mean(t):
+        return t.mean(-1, keepdim=True)
+
+    with torch.no_grad():  # autograd is not the exercise
+        given = yours(x, g, eps)
+    expect_close(
+        given,
+        true,
+        "the gradient",
+        typical={
+            "Only the division is in it: mean and standard deviation depend on x, too.": g / root,
+            "The part that comes through the deviation is missing: subtract n times the mean of g n.":
+                (g - mean(g)) / root,
+            "The part that comes through the mean is missing: subtract the mean of g.":
+                (g - n * mean(g * n)) / root,
+            "Divide by the root at the end: a larger x has a smaller gradient.":
+                g - mean(g) - n * mean(g * n),
+            "This divides by the variance; it is its root.": (g - mean(g) - n * mean(g * n)) / root.square(),
+            "n is the normalised x, not x: (x − mean) / root.":
+                (g - mean(g) - x * mean(g * x)) / root,
+            "These are sums over the entries; both are means.":
+                (g - g.sum(-1, keepdim=True) - n * (g * n).sum(-1, keepdim=True)) / root,
+            "The means run over all tokens at once; each token has its own: give `mean` the last axis.":
+                (g - g.mean() - n * (g * n).mean()) / root,
+            "One of the two corrections is a sum over the entries; both are means.":
+                (g - mean(g) - n * (g * n).sum(-1, keepdim=True)) / root,
+            "The means run over the tokens; they belong to the last axis.":
+                (g - g.mean(0) - n * (g * n).mean(0)) / root,
+            "This is the unbiased deviation: divide by d, not by d − 1.":
+                (lambda r, m: (g - mean(g) - m * mean(g * m)) / r)(
+                    (x.var(-1, keepdim=True) + eps).sqrt(),
+                    (x - mean(x)) / (x.var(-1, keepdim=True) + eps).sqrt(),
+                ),
+            "ε is missing under the root.":
+                (lambda r, m: (g - mean(g) - m * mean(g * m)) / r)(
+                    x.std(-1, unbiased=False, keepdim=True),
+                    (x - mean(x)) / x.std(-1, unbiased=False, keepdim=True),
+                ),
+            "The signs of the two corrections are reversed: subtract them.":
+                (g + mean(g) + n * mean(g * n)) / root,
+        },
+    )  # fmt: skip
+
+
+@exercise
+def scale_for_torch(yours):
+    """the same outputs from nn.LayerNorm as from a norm with the unbiased deviation"""
+    for d in (4, 7):
+        (a,) = drawn((d,))
+        expect_close(
+            yours(a),
+            a * math.sqrt((d - 1) / d),
+            f"the scale for d = {d}",
+            typical={
+                "The factor is upside down: the unbiased deviation is larger, so its outputs are smaller.":
+                    a * math.sqrt(d / (d - 1)),
+                "This is the factor between the variances; the outputs are divided by their roots.":
+                    a * (d - 1) / d,
+                "The factor is upside down, and it is that of the variances: take the root.":
+                    a * d / (d - 1),
+                "This is the scale as it was: then the outputs are too large.": a,
+            },
+        )  # fmt: skip
+
+
+@exercise
+def pre_norm_stack(yours):
+    """each sublayer sees a normalised x, its output is added to x itself, and the last norm ends the stack"""
+    x, *matrices = drawn((5, 6), *[(6, 6)] * 3)
+    sublayers = [lambda x, W=W: torch.tanh(x @ W) for W in matrices]
+    norms = [scaled(factor) for factor in (0.5, 1.5, 2.5)]
+    last = scaled(3.5)
+
+    def run(step, end=last):
+        y = x
+        for sublayer, norm in zip(sublayers, norms, strict=True):
+            y = step(y, sublayer, norm)
+        return end(y)
+
+    pre = run(lambda y, f, n: y + f(n(y)))
+    given = x.clone()
+    out = yours(given, sublayers, norms, last)
+    expect(
+        torch.equal(given, x),
+        "The x that was handed in has changed: `x += …` writes into it. Write `x = x + …`.",
+    )
+    expect_close(
+        out,
+        pre,
+        "the output",
+        typical={
+            "The last norm is missing.": run(lambda y, f, n: y + f(n(y)), end=lambda y: y),
+            "This is post-norm: the norm is around the sum.": run(lambda y, f, n: n(y + f(y))),
+            "This is post-norm without the last norm: the norm is around the sum.":
+                run(lambda y, f, n: n(y + f(y)), end=lambda y: y),
+            "The residual carries the normalised x: add what the sublayer returns to x itself.":
+                run(lambda y, f, n: n(y) + f(n(y))),
+            "There is no residual: add x.": run(lambda y, f, n: f(n(y))),
+            "The norms are not used: a sublayer sees the normalised x.": run(lambda y, f, n: y + f(y)),
+            "The norm is applied to what the sublayer returns; it belongs before the sublayer.":
+                run(lambda y, f, n: y + n(f(y))),
+            "Every layer adds to the first x; add to the x that the layer before has returned.":
+                last(x + sublayers[-1](norms[-1](x))),
+            "The last norm is applied after every layer.":
+                run(lambda y, f, n: last(y + f(n(y))), end=lambda y: y),
+        },
+    )  # fmt: skip
+
+
+def scaled(factor):
+    """A layer norm whose outputs are multiplied by a factor, so that no two are alike."""
+    return lambda x: factor * torch.nn.functional.layer_norm(x, x.shape[-1:])
