@@ -74,6 +74,11 @@ class MaskedSoftmax(nn.Module):
     def forward(self, scores, mask=None):
         return masked_softmax(scores, mask)
 
+    @property
+    def recorded(self):
+        """Whether somebody waits for the weights, so that they must be stored."""
+        return bool(self._forward_hooks)
+
 
 @contextmanager
 def record(model):
@@ -360,14 +365,9 @@ class MultiHeadAttention(nn.Module):
         MultiHead(Q, K, V) = [head_1; …; head_h] W^O
         (Vaswani et al. 2017, section 3.2.2)
 
-    The projections of all heads are one matrix each, so the number of
-    parameters does not depend on h.
-
-    Training and decoding run the same `forward`. A variant overrides one of
-    its steps: `queries` or `keys_values` (rotary positions, fewer keys than
-    queries), `bias` (ALiBi, relative positions), or `mix`. In self-attention
-    the queries are the last n_q of the n_k tokens: query i has position
-    n_k - n_q + i, with a cache and without.
+    The projections of all heads are one matrix each. A variant overrides one
+    step: `queries`, `keys_values`, `bias` or `mix`. In self-attention query i
+    has position n_k - n_q + i, with a cache of earlier tokens and without.
     """
 
     def __init__(self, d_model, n_heads, dropout=0.0):
@@ -403,26 +403,13 @@ class MultiHeadAttention(nn.Module):
         return self.W_o(merge_heads(mixture))  # (b, n_q, d_model)
 
     def queries(self, q, start):
-        """Project the queries, and split them into heads.
-
-        q: (b, n_q, d_model)
-        start: position of the first
-
-        Returns (b, h, n_q, d_k).
-        """
-        return split_heads(self.W_q(q), self.n_heads)  # (b, h, n_q, d_k)
+        """Project and split the queries; `start` is the first one's position."""
+        return split_heads(self.W_q(q), self.n_heads)
 
     def keys_values(self, k, v, start):
-        """Project the keys and the values, and split them into heads.
-
-        k: (b, n_k, d_model)
-        v: (b, n_k, d_model)
-        start: position of the first
-
-        Returns two tensors (b, h, n_k, d_k).
-        """
-        k = split_heads(self.W_k(k), self.n_heads)  # (b, h, n_k, d_k)
-        v = split_heads(self.W_v(v), self.n_heads)  # (b, h, n_k, d_k)
+        """Project and split keys and values, the first at position `start`."""
+        k = split_heads(self.W_k(k), self.n_heads)
+        v = split_heads(self.W_v(v), self.n_heads)
         return k, v
 
     def bias(self, q, k):
@@ -430,18 +417,10 @@ class MultiHeadAttention(nn.Module):
         return None
 
     def mix(self, q, k, v, mask):
-        """Attend in each head: fused where that is faster and nobody records.
-
-        q: (b, h, n_q, d_k)
-        k: (b, h, n_k, d_k)
-        v: (b, h, n_k, d_k)
-
-        Returns (b, h, n_q, d_k).
-        """
+        """Attend in each head; the fused kernel never stores the weights."""
         bias = self.bias(q, k)
         dropout = self.dropout.p if self.training else 0.0
-        recorded = self.weights._forward_hooks
-        if not recorded and fused_is_faster(q, k, dropout):
+        if not self.weights.recorded and fused_is_faster(q, k, dropout):
             return fused_attention(q, k, v, mask, bias, dropout)
         scores = scaled_dot_score(q, k)  # (b, h, n_q, n_k)
         if bias is not None:
