@@ -18,9 +18,6 @@ TAUGHT = (
     *("loss", "schedule", "train", "decode", "evaluate"),
 )
 LATER = {
-    "attention.split_heads": 8,
-    "attention.merge_heads": 8,
-    "attention.MultiHeadAttention": 8,
     "attention.fused_attention": 17,
     "attention.fused_is_faster": 17,
     "position.sinusoids": 9,

@@ -358,56 +358,19 @@ def merge_heads(x):
     return x.transpose(1, 2).flatten(2)  # (b, n, h*d_k)
 
 
-class MultiHeadAttention(nn.Module):
-    """h attentions side by side, each in its own d_k = d_model / h dimensions.
+class AttentionSteps(nn.Module):
+    """The steps of `MultiHeadAttention`; a variant overrides one of them.
 
-        head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)
-        MultiHead(Q, K, V) = [head_1; …; head_h] W^O
-        (Vaswani et al. 2017, section 3.2.2)
-
-    The projections of all heads are one matrix each. A variant overrides one
-    step: `queries`, `keys_values`, `bias` or `mix`. In self-attention query i
+    In self-attention the queries are the last n_q of the n_k tokens: query i
     has position n_k - n_q + i, with a cache of earlier tokens and without.
     """
 
-    def __init__(self, d_model, n_heads, dropout=0.0):
-        super().__init__()
-        check_heads(d_model, n_heads)
-        self.n_heads = n_heads
-        self.W_q = nn.Linear(d_model, d_model)
-        self.W_k = nn.Linear(d_model, d_model)
-        self.W_v = nn.Linear(d_model, d_model)
-        self.W_o = nn.Linear(d_model, d_model)
-        self.weights = MaskedSoftmax()
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, q, k, v, mask=None, cache=None):
-        """Project, attend in each head, join the heads.
-
-        q: (b, n_q, d_model)
-        k: (b, n_k, d_model)
-        v: (b, n_k, d_model)
-        mask: True where the query may look; broadcasts to (b, h, n_q, n_k)
-        cache: keys and values of earlier calls (`heed.decode.GrowingCache` or
-            `FixedCache`); n_k then counts them, too
-
-        Returns (b, n_q, d_model).
-        """
-        start = 0 if cache is None else cache.n  # how many tokens came before
-        q = self.queries(q, start)  # (b, h, n_q, d_k)
-        if cache is None:
-            k, v = self.keys_values(k, v, start)  # (b, h, n_k, d_k) each
-        else:
-            k, v = cache.keys_values(self, k, v)
-        mixture = self.mix(q, k, v, mask)  # (b, h, n_q, d_k)
-        return self.W_o(merge_heads(mixture))  # (b, n_q, d_model)
-
     def queries(self, q, start):
-        """Project and split the queries; `start` is the first one's position."""
+        """Project and split the queries; the first has position `start`."""
         return split_heads(self.W_q(q), self.n_heads)
 
     def keys_values(self, k, v, start):
-        """Project and split keys and values, the first at position `start`."""
+        """Project and split keys and values; the first has position `start`."""
         k = split_heads(self.W_k(k), self.n_heads)
         v = split_heads(self.W_v(v), self.n_heads)
         return k, v
@@ -427,6 +390,44 @@ class MultiHeadAttention(nn.Module):
             scores = scores + bias  # (b, h, n_q, n_k)
         weights = self.dropout(self.weights(scores, mask))  # (b, h, n_q, n_k)
         return expectation(weights, v)  # (b, h, n_q, d_k)
+
+
+class MultiHeadAttention(AttentionSteps):
+    """h attentions side by side, each in its own d_k = d_model / h dimensions.
+
+        head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)
+        MultiHead(Q, K, V) = [head_1; …; head_h] W^O
+        (Vaswani et al. 2017, section 3.2.2)
+    """
+
+    def __init__(self, d_model, n_heads, dropout=0.0):
+        super().__init__()
+        check_heads(d_model, n_heads)
+        self.n_heads = n_heads
+        self.W_q = nn.Linear(d_model, d_model)
+        self.W_k = nn.Linear(d_model, d_model)
+        self.W_v = nn.Linear(d_model, d_model)
+        self.W_o = nn.Linear(d_model, d_model)
+        self.weights = MaskedSoftmax()
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, q, k, v, mask=None, cache=None):
+        """Project, attend in each head, join: returns (b, n_q, d_model).
+
+        q: (b, n_q, d_model)
+        k: (b, n_k, d_model)
+        v: (b, n_k, d_model)
+        mask: True where the query may look; broadcasts to (b, h, n_q, n_k)
+        cache: keys and values of earlier calls (`heed.decode`), also in n_k
+        """
+        start = 0 if cache is None else cache.n  # how many tokens came before
+        q = self.queries(q, start)  # (b, h, n_q, d_k)
+        if cache is None:
+            k, v = self.keys_values(k, v, start)  # (b, h, n_k, d_k) each
+        else:
+            k, v = cache.keys_values(self, k, v)
+        mixture = self.mix(q, k, v, mask)  # (b, h, n_q, d_k)
+        return self.W_o(merge_heads(mixture))  # (b, n_q, d_model)
 
 
 def check_heads(d_model, n_heads):

@@ -8,6 +8,7 @@ from heed.data.batch import Batch, batches, pad, pad_batch
 from heed.data.corpus import SPLITS, Pair, split_of
 from heed.data.dates import DATE_LANGUAGES, dates
 from heed.data.documents import Documents, document_batches, documents
+from heed.data.marks import Marks, mark, marks
 from heed.data.multi30k import multi30k
 from heed.data.names import NAME_LANGUAGES, Named, place_names
 from heed.data.numbers import NUMBER_LANGUAGES, numbers
@@ -29,6 +30,7 @@ __all__ = [
     "TAGS",
     "Batch",
     "Documents",
+    "Marks",
     "Named",
     "Padding",
     "Pair",
@@ -41,6 +43,8 @@ __all__ = [
     "document_batches",
     "documents",
     "hulls",
+    "mark",
+    "marks",
     "multi30k",
     "numbers",
     "pad",
