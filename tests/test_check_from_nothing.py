@@ -127,8 +127,17 @@ def from_nothing(changes=None, before="", said=None):
         from_nothing({"self.W_q, self.W_k =": "self.W_o, self.W_k =", "self.W_v, self.W_o =": "self.W_v, self.W_q ="}),
         from_nothing({"nn.ReLU(), ": "nn.ReLU(), nn.Dropout(0.5), "}),
         from_nothing({"torch.ones(n, n, dtype=torch.bool).tril()": "torch.ones(1, 1, n, n).tril() == 1"}),
+        from_nothing({"nn.LayerNorm(d_model)": "nn.LayerNorm(d_model, eps=1e-12)"}),
+        from_nothing({"nn.LayerNorm(d_model)": "nn.LayerNorm(d_model, eps=1e-6)"} | POST),
+        from_nothing(FUSED | {
+            "self.all = nn.Linear(d_model, 3 * d_model)": "pass",
+            "self.out = nn.Linear(d_model, d_model)": "self.out, self.all = nn.Linear(d_model, d_model), nn.Linear(d_model, 3 * d_model)",
+        }),
     ],
-    ids=["pre-norm", "post-norm", "one map for q, k, v", "own norm", "no biases", "other order", "dropout", "axes"],
+    ids=[
+        *("pre-norm", "post-norm", "one map for q, k, v", "own norm", "no biases", "other order", "dropout", "axes"),
+        *("small ε", "small ε after the sum", "W_o first"),
+    ],
 )
 def test_a_transformer_from_nothing(capsys, answer):
     assert told(capsys, check.transformer_from_nothing, answer).startswith("✓")
@@ -204,13 +213,37 @@ SLIPS = {  # what stands in the answer, what stands there instead, and what the 
         "x = x + self.source(self.norms[1](x), memory, memory, source_mask)\n        a = self.norms[0](x)\n        x = x + self.own(a, a, a, target_mask)",
     ),
     "source attention is not used": ("x = x + self.source(self.norms[1](x), memory, memory, source_mask)", "pass"),
+    "self-attention sees x itself": ("x = x + self.attention(a, a, a, mask)", "x = x + self.attention(x, x, x, mask)"),
+    "source attention asks with x itself": ("self.source(self.norms[1](x), memory", "self.source(x, memory"),
+    "network sees x itself": ("return x + self.network(self.norm2(x))", "return x + self.network(x)"),
+    "round self-attention the normalised x": ("x = x + self.attention(", "x = a + self.attention("),
+    "pre-norm and others post-norm": ("return x + self.network(self.norm2(x))", "return self.norm2(x + self.network(x))"),
+    "one norm is used more than once": ("self.network(self.norm2(x))", "self.network(self.norm1(x))"),
+    "both attentions are the second": ("x = x + self.own(a, a, a, target_mask)", "x = x + self.source(a, memory, memory, source_mask)"),
+    "used for both attentions": ("x = x + self.source(self.norms", "x = x + self.own(self.norms"),
+    "use the source's mask; self": ("self.own(a, a, a, target_mask)", "self.own(a, a, a, source_mask)"),
+    "the values come from x": ("memory, memory, source_mask)", "memory, x, source_mask)", "self.source(self.norms[1](x), memory, x", "self.source(self.norms[1](x), memory, self.norms[1](x)"),
+    "k and v from the memory.": ("self.source(self.norms[1](x), memory, memory, source_mask)", "self.source(memory, self.norms[1](x), self.norms[1](x), target_mask)"),
+    "k and v from the memory": ("self.source(self.norms[1](x), memory, memory, source_mask)", "self.source(memory, self.norms[1](x), self.norms[1](x), torch.ones(1, 1, dtype=torch.bool))"),
+    "is 56 wide inside; d_ff was 11": ("self.network = network(d_model, d_ff)", "self.network = network(d_model, 4 * d_model)"),
+    "holds nothing of the class under": ('"heads": Heads', '"heads": type("Other", (Heads,), {})'),
+    "in this order": ("def __init__(self, d_model, n_heads):", "def __init__(self, n_heads, d_model):"),
+    "are not projected": ("self.split(self.W_v(v))", "self.split(v)"),
+    "with the same map": ("self.split(self.W_k(k))", "self.split(self.W_q(k))"),
+    "divides by n − 1 (torch": ("nn.LayerNorm", "Loose"),
+    "calls torch's scaled_dot_product_attention": ("z = scores.softmax(dim=-1) @ v", "z = nn.functional.scaled_dot_product_attention(q, k, v, mask)"),
+    "is the library's own": ("def causal_mask(n):\n    return", "from heed.attention import causal_mask\n\ndef unused(n):\n    return"),
+    "heads: your code raised": ("return x.view(b, n, self.h, d // self.h).transpose(1, 2)", "return x.view(b, n, self.h, d // self.h).transpose(1, 2).view(b, n, d)"),
+    "are one nn.Linear(d_model, d_model)": ("super().__init__()\n        self.h = n_heads", "super().__init__()\n        self.h = n_heads\n        self.more = nn.Linear(d_model, d_model)"),
     "Right so far: causal_mask. Go on with padding_mask": ('"padding_mask": padding_mask, ', '"padding_mask": ..., '),
     "borrows MultiheadAttention": ("nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)\n        self.W_v", "nn.Linear(d_model, d_model), nn.MultiheadAttention(d_model, 1)\n        self.W_v"),
     "returns tuple": ("return self.W_o(z.transpose(1, 2).flatten(2))", "return self.W_o(z.transpose(1, 2).flatten(2)), scores"),
     "should be a class": ('"heads": Heads', '"heads": causal_mask'),
     "is none of them": ('"heads": Heads', '"head": Heads'),
 }
-UNBIASED = OWN_NORM.replace("unbiased=False, ", "")
+UNBIASED = OWN_NORM.replace("class Norm", "class Loose").replace(
+    "(c.var(-1, unbiased=False, keepdim=True) + 1e-5).sqrt()", "(x.std(-1, keepdim=True) + 1e-6)"
+) + OWN_NORM.replace("unbiased=False, ", "")
 
 
 @pytest.mark.parametrize("sentence", SLIPS)

@@ -11,11 +11,12 @@ from itertools import permutations, product
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from heed.attention import MultiHeadAttention
 from heed.attention import causal_mask as causal
 from heed.attention import padding_mask as padding
-from heed.check import NotStarted, close, exercise, expect, expect_close
+from heed.check import NotStarted, NotYet, blame, close, exercise, expect, expect_close
 from heed.layers import (
     DecoderLayer,
     EncoderLayer,
@@ -45,8 +46,30 @@ def transformer_from_nothing(yours):
         so_far = f"Right so far: {', '.join(done)}. " if done else ""
         expect(given not in (None, ...), f"{so_far}Go on with {part}.")
         expect(callable(given), f"{part} should be a function or a class, and is a {type(given).__name__}.")
-        CHECKS[part](yours)
+        borrowed = str(getattr(given, "__module__", "")).split(".")[0] == "heed"
+        expect(not borrowed, f"{part} is the library's own: write it from nothing.")
+        checked(part, yours)
         done.append(part)
+
+
+def checked(part, yours):
+    """Check one part. What its own code raises is told with the line."""
+    given = yours[part]
+
+    class Code:
+        """What `blame` looks for: something to call, with the code in which lines are sought."""
+
+        __code__ = getattr(getattr(given, "forward", given), "__code__", None)
+
+        def __call__(self):
+            pass
+
+    try:
+        CHECKS[part](yours)
+    except (NotYet, NotStarted):
+        raise
+    except Exception as error:
+        raise NotYet(f"{part}: {blame(error, Code())}") from error
 
 
 # --- The masks ----------------------------------------------------------------------------------------------
@@ -119,7 +142,11 @@ def attend(q, k, v, mask, maps, wrong=None):
     if wrong == "keys and values":
         k, v = v, k
     maps = [(w, torch.zeros(len(w)).double() if b is None else b) for w, b in maps]
+    if wrong == "one map twice":
+        maps = [maps[0], maps[0], *maps[2:]]
+    bare = v
     q, k, v = (x @ w.T + b for x, (w, b) in zip((q, k, v), maps, strict=False))
+    v = bare if wrong == "bare values" else v
     h = 1 if wrong == "one head" else H
     if wrong == "split":
         q, k, v = (x.reshape(B, h, x.shape[1], -1) for x in (q, k, v))
@@ -166,6 +193,8 @@ HEADS = {
     "one head": "It attends once, with all of d_model: the vectors are not cut into heads.",
     "keys and values": "Keys and values are interchanged: the scores compare q with k, and v is what is "
     "mixed.",
+    "bare values": "The values are not projected: one of the four maps is not used.",
+    "one map twice": "Queries and keys are projected with the same map; each has one of its own.",
     "no W_o": "The last map, W_o, is not used.",
 }
 
@@ -180,7 +209,11 @@ def is_multi_head(yours):
         f"heads holds {len(found)} maps from d_model to d_model, and four are meant: W_q, W_k, W_v and W_o. "
         "(The check looks for nn.Linear.)",
     )
-    expect(len(found) == 4, f"heads holds {len(found)} maps; four are meant: W_q, W_k, W_v and W_o.")
+    expect(
+        len(found) == 4,
+        f"heads holds {len(found)} maps; four are meant, W_q, W_k, W_v, W_o. The maps of all heads are one "
+        "nn.Linear(d_model, d_model), which is cut afterwards.",
+    )
     q, k, v = (torch.randn(B, n, D_MODEL).double().requires_grad_() for n in (N, N_SOURCE, N_SOURCE))
     mask = padding(SOURCE)
     answer = run("heads", heads, q, k, v, mask, nan=True)
@@ -188,7 +221,7 @@ def is_multi_head(yours):
         answer.shape != (B, N_SOURCE, D_MODEL),
         "heads gives one vector for each key. Each query gets one: scores are (n_q, n_k).",
     )
-    orders = [order for order in permutations(range(4)) if not fused(heads) or order[3] == 3]
+    orders = list(permutations(range(4)))
     weights = [(w, b) for _, w, b in found]
 
     def agrees(wrong=None, added=0.0):
@@ -243,11 +276,6 @@ def maps_of(module):
     return square if len(square) == len(found) else [*square, *(part for part in found if part not in square)]
 
 
-def fused(module):
-    """Is one map three times as wide, for q, k and v together?"""
-    return any(isinstance(part, nn.Linear) and len(part.weight) == 3 * D_MODEL for part in module.modules())
-
-
 def copied_heads(maps):
     """The library's attention with these maps."""
     ours = MultiHeadAttention(D_MODEL, H).double()
@@ -287,6 +315,11 @@ def made(name, kind, *sizes):
         inspect.signature(kind).bind(*sizes)
     except TypeError as error:
         expect(False, f"{name} is made as {kind.__name__}({', '.join(wanted)}): {error}.")
+    named = [word for word in inspect.signature(kind).parameters if word in wanted]
+    expect(
+        named == [word for word in wanted if word in named],
+        f"{name} is made as {kind.__name__}({', '.join(wanted)}), in this order.",
+    )
     module = kind(*sizes).double().eval()
     borrowed = [type(part) for part in module.modules() if isinstance(part, TORCHS_OWN) or is_ours(part)]
     expect(not borrowed, f"{name} borrows {borrowed[0].__name__ if borrowed else ''}: write it from nothing.")
@@ -295,12 +328,18 @@ def made(name, kind, *sizes):
 
 def is_ours(part):
     """Is this a class of the library?"""
-    return any(kind.__module__.split(".")[0] == "heed" for kind in type(part).__mro__)
+    return any(str(getattr(kind, "__module__", "")).split(".")[0] == "heed" for kind in type(part).__mro__)
 
 
 def run(name, module, *inputs, nan=False):
     """What the module returns: one tensor, and without nan unless `nan` allows it."""
-    answer = module(*inputs)
+    kernel, calls = F.scaled_dot_product_attention, []
+    F.scaled_dot_product_attention = lambda *given, **named: calls.append(1) or kernel(*given, **named)
+    try:
+        answer = module(*inputs)
+    finally:
+        F.scaled_dot_product_attention = kernel
+    expect(not calls, f"{name} calls torch's scaled_dot_product_attention: write it from nothing.")
     expect(
         isinstance(answer, torch.Tensor),
         f"{name} should return one tensor, and returns {type(answer).__name__}.",
@@ -340,6 +379,11 @@ def network_of(name, layer, heads):
     maps = [p for p in layer.modules() if isinstance(p, nn.Linear) and id(p) not in inside]
     shapes = sorted(tuple(part.weight.shape) for part in maps)
     wanted = sorted([(D_FF, D_MODEL), (D_MODEL, D_FF)])
+    hidden = {len(part.weight) for part in maps} - {D_MODEL}
+    expect(
+        len(maps) != 2 or len(hidden) != 1 or D_FF in hidden,
+        f"{name}: the feed-forward network is {max(hidden, default=0)} wide inside; d_ff was {D_FF}.",
+    )
     expect(
         shapes == wanted,
         f"{name}: the feed-forward network is two nn.Linear maps, d_model to d_ff and back; besides "
@@ -349,8 +393,18 @@ def network_of(name, layer, heads):
     return sorted(maps, key=lambda part: len(part.weight) != D_FF)
 
 
+def near(answer, true):
+    """Are these equal but for the ε of a norm, which the paper does not give?"""
+    return answer.shape == true.shape and bool((answer - true).abs().max() < 1e-3 * true.abs().max())
+
+
+def expect_near(answer, true, what):
+    """The answer is near the true tensor."""
+    expect(near(answer, true), f"{what} differs from what the library and torch compute with your weights.")
+
+
 def normed(x, own, unbiased=False):
-    """Layer norm with a scale and a shift."""
+    """Layer norm with a scale and a shift; `unbiased` divides by n − 1."""
     centred = x - x.mean(-1, keepdim=True)
     variance = centred.square().sum(-1, keepdim=True) / (x.shape[-1] - unbiased)
     return own[0] * centred / (variance + 1e-5).sqrt() + own[1]
@@ -358,17 +412,21 @@ def normed(x, own, unbiased=False):
 
 def layered(x, functions, norms, post, wrong):
     """A layer of sublayers F(x, unnormalised x), with a mistake or without."""
-    for i, (F, own) in enumerate(zip(functions, norms, strict=True)):
+    for i, (f, own) in enumerate(zip(functions, norms, strict=True)):
+        own = norms[0] if wrong == "one norm" else own
         norm = lambda x, own=own: normed(x, own, wrong == "unbiased")  # noqa: E731
         missing = wrong == "no residual" or wrong == f"no residual {i}"
-        if wrong == "no norm":
-            x = x + F(x, x)
+        post = str(i) in wrong if wrong and wrong.startswith("mixed") else post
+        if wrong in ("no norm", f"raw {i}"):
+            x = x + f(x, x)
+        elif wrong == f"normed residual {i}":
+            x = norm(x) + f(norm(x), x)
         elif wrong == "norm of F":
-            x = x + norm(F(x, x))
+            x = x + norm(f(x, x))
         elif wrong == "norm twice":
-            x = norm(x) + F(norm(x), x)
+            x = norm(x) + f(norm(x), x)
         else:
-            y = F(x, x) if post else F(norm(x), x)
+            y = f(x, x) if post else f(norm(x), x)
             x = y if missing else x + y
             x = norm(x) if post else x
     return x
@@ -383,6 +441,7 @@ def feed_forward(maps, wrong):
     return lambda a, x: end(two(bend(one(a))))
 
 
+MIXTURES = "0", "1", "2", "01", "02", "12"  # the sublayers that are post-norm
 LAYER = {
     "no relu": "the feed-forward network has no non-linearity between its two maps",
     "gelu": "the non-linearity of the feed-forward network is GELU; the paper's is ReLU",
@@ -392,10 +451,16 @@ LAYER = {
     "no norm": "the norms are not used",
     "norm of F": "the sublayer's output is normalised alone: x + norm(F(x)) is neither pre-norm nor "
     "post-norm",
+    **{f"mixed {which}": "some sublayers are pre-norm and others post-norm" for which in MIXTURES},
+    "one norm": "one norm is used more than once; each sublayer has a norm of its own",
     "norm twice": "the residual adds the normalised x; add x itself: x + F(norm(x))",
     "unbiased": "the norm divides by n − 1 (torch.std's default); LayerNorm's variance divides by n",
 }
 ENCODER = LAYER | {
+    "raw 0": "self-attention sees x itself; the norm before it has no effect (the outer x)",
+    "raw 1": "the feed-forward network sees x itself; the norm before it has no effect",
+    "normed residual 0": "round self-attention the normalised x is added; add x itself",
+    "normed residual 1": "round the feed-forward network the normalised x is added; add x itself",
     "no residual 0": "the residual round self-attention is missing",
     "no residual 1": "the residual round the feed-forward network is missing",
     "no mask": "self-attention does not use the mask",
@@ -405,6 +470,18 @@ ENCODER = LAYER | {
     "no network": "the feed-forward network is not used",
 }
 DECODER = LAYER | {
+    "raw 0": "self-attention sees x itself; the norm before it has no effect (the outer x)",
+    "raw 1": "source attention asks with x itself; the norm before it has no effect (the outer x)",
+    "raw 2": "the feed-forward network sees x itself; the norm before it has no effect",
+    "normed residual 0": "round self-attention the normalised x is added; add x itself",
+    "normed residual 1": "round source attention the normalised x is added; add x itself",
+    "normed residual 2": "round the feed-forward network the normalised x is added; add x itself",
+    "late": "both attentions are the second: functions of a loop look their names up when called",
+    "one of two": "one of the two heads is used for both attentions",
+    "one mask": "both attentions use the source's mask; self-attention takes the target's",
+    "values from x": "in source attention the values come from x; k and v both come from the memory",
+    "asking, target": "in source attention the memory asks; q is from the decoder, k and v from the memory",
+    "asking, bare": "in source attention the memory asks; q is from the decoder, k and v from the memory",
     "no residual 0": "the residual round self-attention is missing",
     "no residual 1": "the residual round source attention is missing",
     "no residual 2": "the residual round the feed-forward network is missing",
@@ -441,6 +518,10 @@ def decoder_functions(heads, maps, given, norms, start, wrong):
     (own, source), (memory, source_mask, target_mask) = heads, given
     if wrong == "other masks":
         source_mask, target_mask = target_mask, source_mask
+    if wrong == "one mask":
+        target_mask = source_mask
+    if wrong == "one of two":
+        source = own
     target_mask = torch.ones_like(target_mask) if wrong == "no mask" else target_mask
     source_mask = torch.ones_like(source_mask) if wrong == "no source mask" else source_mask
 
@@ -448,14 +529,20 @@ def decoder_functions(heads, maps, given, norms, start, wrong):
         """Source attention."""
         if wrong == "no source":
             return torch.zeros_like(x)
-        if wrong == "asking":
-            return source(memory, a, a, source_mask)
+        if wrong and wrong.startswith("asking"):
+            bare = torch.ones_like(target_mask)
+            mask = {"asking, target": target_mask, "asking, bare": bare}.get(wrong, source_mask)
+            return source(memory, a, a, mask)
+        if wrong == "values from x":
+            return source(a, memory, a, source_mask)
         if wrong == "own keys":
             return source(a, a, a, target_mask)
         k = normed(memory, norms[1]) if wrong == "normed memory" else memory
         return source(start if wrong == "first x" else a, k, k, source_mask)
 
     attention = lambda a, x: own(a, *(2 * [x if wrong == "query alone" else a]), target_mask)  # noqa: E731
+    if wrong == "late":
+        attention = lambda a, x: source(a, memory, memory, source_mask)  # noqa: E731
     network = feed_forward(maps, wrong)
     if wrong == "no network":
         network = lambda a, x: torch.zeros_like(x)  # noqa: E731
@@ -467,6 +554,7 @@ def is_layer(yours, name, n, mistakes, functions, inputs):
     layer = made(name, yours[name], D_MODEL, H, D_FF)
     norms = norms_of(name, layer, n)
     heads = [part for part in layer.modules() if isinstance(part, yours["heads"])]
+    expect(heads, f'{name} holds nothing of the class under "heads": build it of {yours["heads"].__name__}.')
     expect(
         len(heads) == n - 1,
         f"{name} holds {len(heads)} of your heads, and {n - 1} {'is' if n == 2 else 'are'} meant.",
@@ -482,11 +570,10 @@ def is_layer(yours, name, n, mistakes, functions, inputs):
     one = given if len(given) > 1 else given[0]
 
     def agrees(wrong=None):
-        """The arrangement with which this version gives the answer: heads, norms, and whether it "
-        "is post-norm."""
+        """Heads, norms, and whether it is post-norm, if this version gives the answer; else None."""
         for h, a, post in product(permutations(heads), permutations(norms), (False, True)):
             try:
-                if close(answer, layered(x, functions(h, maps, one, a, x, wrong), a, post, wrong)):
+                if near(answer, layered(x, functions(h, maps, one, a, x, wrong), a, post, wrong)):
                     return h, a, post
             except (RuntimeError, ValueError):  # shapes that do not fit: not this version
                 continue
@@ -554,9 +641,9 @@ def is_encoder_layer(yours):
 
     x, (mask,), answer, maps, order = is_layer(yours, "encoder_layer", 2, ENCODER, encoder_functions, inputs)
     ours, theirs = copied_layer(order, maps, yours)
-    expect_close(answer, ours(x, mask), "what encoder_layer returns")
-    expect_close(answer, theirs(x, src_key_padding_mask=~mask[:, 0, 0]), "what encoder_layer returns")
-    expect_close(slope(answer, (x,)), slope(ours(x, mask), (x,)), "the gradient of encoder_layer")
+    expect_near(answer, ours(x, mask), "what encoder_layer returns")
+    expect_near(answer, theirs(x, src_key_padding_mask=~mask[:, 0, 0]), "what encoder_layer returns")
+    expect_near(slope(answer, (x,)), slope(ours(x, mask), (x,)), "the gradient of encoder_layer")
 
 
 def is_decoder_layer(yours):
@@ -572,12 +659,12 @@ def is_decoder_layer(yours):
     parts = is_layer(yours, "decoder_layer", 3, DECODER, decoder_functions, inputs)
     x, (memory, source_mask, target_mask), answer, maps, order = parts
     ours, theirs = copied_layer(order, maps, yours)
-    expect_close(answer, ours(x, memory, source_mask, target_mask), "what decoder_layer returns")
+    expect_near(answer, ours(x, memory, source_mask, target_mask), "what decoder_layer returns")
     hidden = {"tgt_mask": ~target_mask[0, 0], "memory_key_padding_mask": ~source_mask[:, 0, 0]}
-    expect_close(answer, theirs(x, memory, **hidden), "what decoder_layer returns")
+    expect_near(answer, theirs(x, memory, **hidden), "what decoder_layer returns")
     mine = ours(x, memory, source_mask, target_mask)
     both = x, memory
-    expect_close(slope(answer, both), slope(mine, both), "the gradient of decoder_layer")
+    expect_near(slope(answer, both), slope(mine, both), "the gradient of decoder_layer")
 
 
 CHECKS = dict(
