@@ -29,7 +29,7 @@ SECTIONS = 7  # numbered ones: from the failure, 3.0, to 3.6
 CLOSING = ("What this does not show", "What to remember", "Sources", "Exercises")
 FIGURES = 6
 EXERCISES = 8
-OLD_FORM = {1, 2, 11, 14}  # chapters that are still to be rewritten in the form of today; it shrinks
+OLD_FORM = {1, 2, 14}  # chapters that are still to be rewritten in the form of today; it shrinks
 LIBRARIES = {"heed", "torch", "numpy", "matplotlib", "seaborn", "babel", "num2words", "tokenizers", "IPython"}
 MACHINE = re.compile(
     r"(?<![\w.])/(?:home|Users|root|tmp|var|mnt|content|work|opt|usr)/\w+|\b[A-Z]:\\+(?:Users|Program)"
@@ -127,10 +127,10 @@ def draws_png(path, notebook):
 
 
 def has_short_cells(path, notebook):
-    """No code cell is over-long."""
+    """No code cell is over-long; one that shows the library again, folded, is as long as the library."""
     for i, cell in code_cells(notebook):
         n = len(cell.source.splitlines())
-        if n > LONGEST:
+        if n > LONGEST and not (hides_input(cell) and mirrored_file(cell.source)):
             yield f"cell {i} has {n} lines, and {LONGEST} are the most"
 
 
@@ -466,7 +466,7 @@ def shows_the_library(paths, taught=TAUGHT, later=LATER, plumbing=PLUMBING, root
 def shown_again(full, first, *others):
     """Complaints about the places that show one name: (file's name, folded?, text before), in order."""
     home, folded, _ = first
-    if folded:
+    if folded and int(home[:2]) != ANNOTATED:  # it builds the same in the open, in fewer lines
         yield f"{full} is shown first in {home}, and folded there"
     for file, folded, before in others:
         if file == home:

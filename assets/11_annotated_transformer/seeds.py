@@ -1,19 +1,27 @@
-"""What chapter 11's small experiments give with other seeds than the chapter's. Written to seeds.json.
+"""What chapter 11's small trainings give with three seeds each. Written to seeds.json.
 
-    python assets/11_annotated_transformer/seeds.py
+    python assets/11_annotated_transformer/seeds.py            everything, about ten minutes on one core
+    python assets/11_annotated_transformer/seeds.py begins     some parts; the others stay as they are
 
-It runs the chapter's own cells, with another number where the seed stands. (About two minutes.)
+It runs the chapter's own cells, with another number where the seed stands.
 
-- `cells`: a digest of these cells; another one says that the log is older than the chapter
-- `squares`: section 11.2, the mean square of the numbers behind twelve fresh pre-norm layers, seeds 1 to 5
-- `ends`: section 11.7, the loss after a short training, for each beginning and each seed
-- `right`: section 11.8, the share of unseen dates that the Transformer writes exactly, seeds 1 and 2
+- `cells`: for each part a digest of its cells; another one says that the log is older than the chapter
+- `begins`: section 11.5, the first and the last loss of each initialisation
+- `joints`: section 11.6, the loss after a hundred updates of each model with one wrong joint
+- `longer`: the same after three hundred updates, for two of them
+- `dates`: section 11.6, the share of unseen dates that the Transformer writes exactly
+- `roots`: the same with the paper's schedule, whose rate falls with the root of the step
+- `changes`: laboratory L4, the first and the last loss with one change of the weights
+- `large`: laboratory L4, the last loss with large embedding matrices and no factor
 """
 
 import hashlib
 import json
 import math
+import os
+import platform
 import random
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -22,80 +30,181 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from heed.attention import MultiHeadAttention, padding_mask
+from heed.attention import MultiHeadAttention, causal_mask, padding_mask
 from heed.data import batches, dates, pad
 from heed.evaluate import exact_match
-from heed.layers import PositionwiseFeedForward, SublayerConnection
+from heed.layers import DecoderLayer, SublayerConnection
 from heed.text import BOS, PAD, Characters, Vocabulary
 from heed.train import train
-from heed.transformer import Encoder, EncoderDecoder, EncoderLayer, make_model
+from heed.transformer import EncoderDecoder, make_model
 
 LOG = Path(__file__).with_suffix(".json")
 CHAPTER = LOG.parents[2] / "chapters" / "11_annotated_transformer.ipynb"
 CELLS = (  # what stands in each cell that is run, in the order of the chapter
-    *("def sizes(", "def ours(", "rng = random.Random(0)", "def learn(", "def generator_one("),
-    *("def no_factor(", "changes = {", 'languages = "de"', "class Pile(EncoderDecoder):", "def trained("),
+    *('languages = "de"', "sources = Characters.build", "class Pile(EncoderDecoder):"),
+    *("def loss(model, batch):", "def write_all(", "def attend(", "def real(", "class Heads(nn.Module):"),
+    *("class FeedForward(nn.Module):", "class Norm(nn.Module):", "def waves(", "class EncoderBlock("),
+    *("class DecoderBlock(", "class Transformer(nn.Module):", "def initial(", "def learn(", "BEGINS = {"),
+    *("class NoPadding(", "def outer_x(", "def smoothed_loss(", "def rate("),
 )
+DATES = 'languages = "de"', "sources = Characters.build", "def write_all(", "def smoothed_loss(", "def rate("
+PAGE = ("def attend(", "def real(", "class Heads(nn.Module):", "class FeedForward(nn.Module):",
+        "class Norm(nn.Module):", "def waves(", "class EncoderBlock(", "class DecoderBlock(",
+        "class Transformer(nn.Module):", "def initial(", "BEGINS = {")  # fmt: skip
+WRONG = "class Pile(EncoderDecoder):", "class NoPadding(", "def outer_x("
+UNUSED = {  # cells that a part does not need
+    "begins": (*DATES, *WRONG),
+    **dict.fromkeys(("dates", "roots"), (*WRONG, "def learn(", "BEGINS = {", "def loss(model, batch):")),
+    **dict.fromkeys(("changes", "large", "joints", "longer"), (*DATES, *PAGE)),
+}
 THINGS = (
-    *(math, random, torch, MultiHeadAttention, padding_mask, batches, dates, pad, train),
-    *(Characters, Vocabulary, PositionwiseFeedForward, SublayerConnection),
-    *(Encoder, EncoderDecoder, EncoderLayer, make_model),
+    *(math, random, torch, nn, MultiHeadAttention, causal_mask, padding_mask, batches, dates, pad),
+    *(exact_match, DecoderLayer, SublayerConnection, Characters, Vocabulary, train),
+    *(EncoderDecoder, make_model),
 )
 GIVEN = {"nn": nn, "F": F, "BOS": BOS, "PAD": PAD, **{thing.__name__: thing for thing in THINGS}}
-
+SEEDS = 0, 1, 2
 
 
 def sources():
-    """The chapter's cells, by what stands in them; of several, the last. `changes` without its trainings."""
+    """The chapter's cells, by what stands in them; without the training of the pile."""
     cells = [cell.source for cell in nbformat.read(CHAPTER, 4).cells if cell.cell_type == "code"]
-    found = {mark: [source for source in cells if mark in source][-1] for mark in CELLS}
-    found["changes = {"] = found["changes = {"].split("changed = ")[0]
+    found = {mark: next(source for source in cells if mark in source) for mark in CELLS}
+    found["def loss(model, batch):"] = found["def loss(model, batch):"].split("\n\n\npile")[0]
     return found
 
 
-def digest():
-    """Of all cells together; another one if a letter has changed."""
-    return hashlib.sha256("\n".join(sources().values()).encode()).hexdigest()[:12]
+def digest(part):
+    """Of the cells that a part runs; another one if a letter has changed."""
+    words = "\n".join(source for mark, source in sources().items() if mark not in UNUSED.get(part, ()))
+    return hashlib.sha256(words.encode()).hexdigest()[:12]
 
 
-def chapter(seed):
+def chapter(seed=0):
     """The names that the cells define, with this seed in the place of 0."""
     names = dict(GIVEN)
     for source in sources().values():
-        source = source.replace("manual_seed(0)", f"manual_seed({seed})")
-        exec(source.replace("seed=0", f"seed={seed}"), names)
+        exec(source.replace("manual_seed(0)", f"manual_seed({seed})"), names)
     return names
 
 
-def large_table(names):
-    """A beginning: numbers of size 1 in the tables, and no factor."""
+def one_matrix(*ends):
+    """A change: matrices whose names end so are drawn with a standard deviation of 1."""
 
-    def begin(model):
+    def change(model):
+        for name, p in model.named_parameters():
+            if name.endswith(ends):
+                nn.init.normal_(p)
+
+    return change
+
+
+def processor():
+    """What it ran on."""
+    cpu = Path("/proc/cpuinfo")
+    lines = cpu.read_text().splitlines() if cpu.is_file() else []
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    return f"{(names or [platform.processor()])[0]}, {torch.get_num_threads()} of {os.cpu_count()} cores"
+
+
+def main(parts):
+    torch.set_default_dtype(torch.float64)
+    names, log = chapter(), json.loads(LOG.read_text(encoding="utf-8")) if parts else {"cells": {}}
+    log |= {"seeds": SEEDS, "versions": {"torch": version("torch")}, "hardware": processor()}
+    for name, part in PARTS.items():
+        if not parts or name in parts:
+            log["cells"][name], log[name] = digest(name), part(names)
+            print(name, log[name], flush=True)
+            LOG.write_text(json.dumps(log, indent=1) + "\n", encoding="utf-8", newline="\n")
+
+
+def written(rate=None):
+    """The share of unseen dates that the page's Transformer writes exactly, for each seed."""
+    shares = []
+    for seed in SEEDS:
+        names = chapter(seed)
+        names["rate"] = rate or names["rate"]
+        torch.manual_seed(seed)
+        model = names["Transformer"](len(names["sources"]), len(names["targets"]), 1, 64, 128, 4)
+        names["fit"](names["initial"](model), batches(names["encoded"], 64, seed=seed), 500)
+        texts, goals = zip(*((pair.source, pair.target) for pair in names["test_set"]), strict=True)
+        shares.append(exact_match(names["write_all"](model, texts), goals))
+    return shares
+
+
+def root(step, n_steps):
+    """The paper's schedule, with the same peak as the chapter's."""
+    return 6e-3 * min(step / 100, (100 / step) ** 0.5)
+
+
+def begins(names):
+    """The first and the last loss of each initialisation of the page's Transformer."""
+    found = {}
+    for name, begin in names["BEGINS"].items():
+        found[name] = []
+        for seed in SEEDS:
+            torch.manual_seed(seed)
+            losses = names["learn"](begin(names["Transformer"](13, 13, 2, 32, 64, 4)), seed)
+            found[name].append([losses[0].item(), losses[-1].item()])
+    return found
+
+
+def library(names, change, n_steps=100):
+    """The first and the last loss of the library's model with a change, for each seed."""
+    found = []
+    for seed in SEEDS:
+        torch.manual_seed(seed)
+        model = make_model(13, 13, n_layers=2, d_model=32, d_ff=64, n_heads=4, dropout=0.0)
+        change(model)
+        losses = names["learn"](model, seed, n_steps)
+        found.append([losses[0].item(), losses[-1].item()])
+    return found
+
+
+def changes(names):
+    """Four changes of the weights, one at a time."""
+    kinds = {
+        "ours": lambda model: None,
+        "generator": one_matrix("generator.proj.weight"),
+        "outer x": names["outer_x"],
+        "no factor": names["no_factor"],
+        "W_q and W_k": one_matrix("W_q.weight", "W_k.weight"),
+    }
+    return {name: library(names, change) for name, change in kinds.items()}
+
+
+def large(names):
+    """Embedding matrices with entries of standard deviation 1, and no factor."""
+
+    def change(model):
         names["no_factor"](model)
-        for embed in (model.source_embed, model.target_embed):
+        for embed in model.source_embed, model.target_embed:
             nn.init.normal_(embed[0].weight)
 
-    return begin
+    return [last for _, last in library(names, change)]
 
 
-def main():
-    torch.set_default_dtype(torch.float64)
-    names = chapter(0)
-    begin = {"ours": names["ours"], **names["changes"]}
-    log = {"cells": digest(), "versions": {"torch": version("torch")}}
-    log["squares"] = {n: chapter(n)["sizes"](SublayerConnection)[0][-1] ** 2 for n in range(1, 6)}
-    log["ends"] = {name: {n: names["learn"](begin[name], n)[1][-1].item() for n in (1, 2)} for name in begin}
-    rows = {n: names["learn"](large_table(names), n)[1][-1].item() for n in (0, 1, 2)}
-    log["ends"]["tables of size 1, no factor"] = rows
-    log["right"] = {}
-    for n in (1, 2):
-        other = chapter(n)
-        model, _ = other["trained"](EncoderDecoder, 300)
-        texts, goals = zip(*((pair.source, pair.target) for pair in other["test_set"]), strict=True)
-        log["right"][n] = exact_match(other["write_all"](model, texts), goals)
-    LOG.write_text(json.dumps(log, indent=1) + "\n", encoding="utf-8", newline="\n")
-    print(json.dumps(log, indent=1))
+def joints(names):
+    """The last loss with each wrong joint; one of them cannot be trained."""
+    kinds = {name: change for name, change in names["JOINTS"].items() if "q from the memory" not in name}
+    return {name: [last for _, last in library(names, change)] for name, change in kinds.items()}
 
+
+def longer(names):
+    """The last loss after three hundred updates, of the right model and without a causal mask."""
+    kinds = "nothing", "no causal mask"
+    return {name: [last for _, last in library(names, names["JOINTS"][name], 300)] for name in kinds}
+
+
+PARTS = {
+    "begins": begins,
+    "longer": longer,
+    "joints": joints,
+    "changes": changes,
+    "large": large,
+    "dates": lambda names: written(),
+    "roots": lambda names: written(root),
+}
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

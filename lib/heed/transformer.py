@@ -191,7 +191,7 @@ def make_model(
     source_vocab, target_vocab, n_layers=6, d_model=512, d_ff=2048, n_heads=8,
     dropout=0.1, norm="pre", self_attention=MultiHeadAttention,
 ):  # fmt: skip
-    """Build a Transformer; the default is the paper's base model (table 3).
+    """Build a Transformer; the default has the base model's sizes (table 3).
 
     Every matrix starts from Xavier's uniform distribution (Glorot & Bengio
     2010), every embedding from a normal one with standard deviation 1/√d_model:
