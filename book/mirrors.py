@@ -20,12 +20,6 @@ TAUGHT = (
 LATER = {
     "attention.fused_attention": 17,
     "attention.fused_is_faster": 17,
-    "layers.LayerNorm": 10,
-    "layers.SublayerConnection": 10,
-    "layers.PostNormConnection": 10,
-    "position.sinusoids": 9,
-    "position.PositionalEncoding": 9,
-    "position.LearnedPosition": 9,
     "transformer.LanguageModel": 16,
     "transformer.MaskedLanguageModel": 16,
     "transformer.make_language_model": 16,

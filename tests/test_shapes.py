@@ -37,9 +37,8 @@ from heed.attention import (
     structured_attention,
 )
 from heed.attention import attention as compute_attention
-from heed.data import Batch, PointBatch, batches, debts, documents, hulls, pad, recall
+from heed.data import Batch, PointBatch, batches, debts, documents, hulls, mark, pad, recall
 from heed.data.lookback import latest_mark, three_back
-from heed.data import Batch, PointBatch, batches, documents, hulls, mark, pad, recall
 from heed.decode import beam, greedy, sample, start_decoding
 from heed.layers import EncoderLayer, PositionwiseFeedForward, PostNormConnection, RMSNorm
 from heed.loss import label_smoothing, language_model_loss, translation_loss
