@@ -86,7 +86,9 @@ BACKWARD = {
     "over all tokens at once": lambda x, g, n, r: (g - g.mean() - n * (g * n).mean()) / r,
     "One of the two": lambda x, g, n, r: (g - mean(g) - 6 * n * mean(g * n)) / r,
     "run over the tokens": lambda x, g, n, r: (g - g.mean(0) - n * (g * n).mean(0)) / r,
-    "reversed": lambda x, g, n, r: (g + mean(g) + n * mean(g * n)) / r,
+    "the part along n is": lambda x, g, n, r: (g - mean(g) + n * mean(g * n)) / r,
+    "the mean of g is reversed": lambda x, g, n, r: (g + mean(g) - n * mean(g * n)) / r,
+    "signs of the two": lambda x, g, n, r: (g + mean(g) + n * mean(g * n)) / r,
 }
 
 

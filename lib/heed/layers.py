@@ -86,7 +86,7 @@ class SublayerConnection(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x, sublayer):
-        """Return x and what the sublayer adds (b, n, d_model).
+        """Return x plus what the sublayer adds (b, n, d_model).
 
         x: (b, n, d_model)
         sublayer: a function that keeps the shape
@@ -107,7 +107,7 @@ class PostNormConnection(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x, sublayer):
-        """Return x and what the sublayer adds, normalised (b, n, d_model).
+        """Return the normalised sum of x and sublayer(x) (b, n, d_model).
 
         x: (b, n, d_model)
         sublayer: a function that keeps the shape

@@ -137,6 +137,10 @@ def norm_backward(yours):
                     x.std(-1, unbiased=False, keepdim=True),
                     (x - mean(x)) / x.std(-1, unbiased=False, keepdim=True),
                 ),
+            "The sign of the part along n is reversed: subtract n times the mean of g n.":
+                (g - mean(g) + n * mean(g * n)) / root,
+            "The sign of the mean of g is reversed: subtract it.":
+                (g + mean(g) - n * mean(g * n)) / root,
             "The signs of the two corrections are reversed: subtract them.":
                 (g + mean(g) + n * mean(g * n)) / root,
         },
