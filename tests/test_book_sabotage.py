@@ -20,7 +20,7 @@ import pytest
 from cells import tags
 from course_map import course_map, gains, readme
 from minutes import Minutes, counted
-from mirrors import definitions, mirror, mirrored
+from mirrors import LATER, definitions, mirror, mirrored
 from nbformat.v4 import new_code_cell as code
 from nbformat.v4 import new_markdown_cell as prose
 from nbformat.v4 import new_output
@@ -883,6 +883,7 @@ def test_from_a_draft_to_a_notebook_and_back(stored, tmp_path, monkeypatch, caps
 def begun(tmp_path, monkeypatch, capsys):
     """A chapter and its solutions as the tool begins them, in a folder of their own."""
     monkeypatch.setattr(tool, "CHAPTERS", tmp_path / "chapters")
+    monkeypatch.setitem(LATER, "scores.dot_score", 4)  # as before that chapter was written
     tool.new(["04_score_functions"])
     return tmp_path / "chapters" / "04_score_functions.ipynb"
 
