@@ -5,7 +5,27 @@ import json
 import shutil
 
 import pytest
+import torch
 from chromium import PROGRAMS, Browser
+
+
+@pytest.fixture(scope="module", autouse=True)
+def dtype_of_the_file():
+    """A chapter's script computes in float64; what it sets ends with the file that runs it …"""
+    yield from kept_dtype()
+
+
+@pytest.fixture(autouse=True)
+def dtype_of_the_test():
+    """… and what a test sets, with the test."""
+    yield from kept_dtype()
+
+
+def kept_dtype():
+    """The default dtype as it was, when the generator goes on."""
+    kept = torch.get_default_dtype()
+    yield
+    torch.set_default_dtype(kept)
 
 
 @pytest.fixture(scope="module")

@@ -38,6 +38,7 @@ MODULES = (
     "checkpoint",
     "engine",
     "decode",
+    "workers",
     "evaluate",
     "recipe",
     "check",
