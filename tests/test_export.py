@@ -176,9 +176,31 @@ def test_mistakes_are_answered_in_words(tmp_path):
         compare(None, tmp_path, ["", "  "])
 
 
+def test_a_text_too_long_is_refused_and_not_cut(exported):
+    engine, word = Exported(exported), " Hund"
+    assert len(engine.tokenizer.encode(1019 * word)) == 1019
+    with pytest.raises(ValueError, match=r"1,020 tokens.* 2,048 positions, enough for 1,019 tokens"):
+        engine.translate([LINES[0], 1020 * word])
+
+
+def test_the_engine_is_told_to_cut_nothing(exported):
+    """By itself it reads 1,024 tokens, and says nothing of the rest."""
+    translator, given, text = Exported(exported), {}, 1010 * " Hund" + " Katze"
+    real = translator.engine.translate_batch
+
+    class Watched:
+        def translate_batch(self, *sources, **settings):
+            given.update(settings)
+            return real(*sources, **settings)
+
+    translator.engine = Watched()
+    translator.translate([text])
+    assert given["max_input_length"] == 0 and given["max_decoding_length"] == 2 * 1011 + 10
+
+
 def test_without_the_engine_the_command_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setitem(__import__("sys").modules, "ctranslate2", None)
-    with pytest.raises(ValueError, match=r"pip install 'heed-course\[export\]'"):
+    with pytest.raises(ValueError, match="pip install ctranslate2"):
         export(untrained(), tmp_path / "new")
     assert not (tmp_path / "new").exists()
 

@@ -36,6 +36,13 @@ def test_any_number_of_workers_says_the_same_in_the_same_order(translator, n, se
     assert len(set(alone)) > 6 and alone[5] == ""
 
 
+def test_where_processes_cannot_be_forked_they_are_spawned(translator, monkeypatch):
+    monkeypatch.setattr("heed.workers.sys.platform", "darwin")
+    with Workers(translator[0], 2) as workers:
+        found = translate(*translator, LINES, n_tokens=20, workers=workers)
+        assert found == translate(*translator, LINES, n_tokens=20) and workers.pool is not None
+
+
 def process(model, source):
     """A search that answers with the process and its number of threads."""
     return [[os.getpid(), torch.get_num_threads(), model.encoder.norm.a.data_ptr()] for _ in source]

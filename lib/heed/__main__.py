@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 
 DEVICES = ("cpu", "cuda", "mps")
-KINDS = ("float32", "int8", "int16", "float16", "bfloat16")  # of stored matrices
 
 
 def train(words):
@@ -83,12 +82,12 @@ def export(words):
     from heed.recipe.export import compare
 
     to = words.folder or words.model.with_name(f"{words.model.name}-{words.to}-{words.kind}")
+    lines = words.check.read_text(encoding="utf-8").splitlines() if words.check else []
     translator = recipe.load(words.model)
     recipe.export(translator, to, words.kind)
     print(f"The exported model is in {to}.")
     if words.check:
-        sentences = [line.strip() for line in words.check.read_text(encoding="utf-8").splitlines()]
-        print(compare(translator, to, sentences))
+        print(compare(translator, to, [line.strip() for line in lines]))
 
 
 def show(words):
@@ -196,7 +195,7 @@ def parser():
 
     add = added[export].add_argument
     add("--to", choices=("ctranslate2",), required=True, help="the engine")
-    add("--kind", choices=KINDS, default="float32", help="how matrices are stored; else float32")
+    add("--kind", default="float32", help="how matrices are stored: int8, float16, …; else float32")
     add("--folder", type=Path, help="where it goes; else MODEL-ctranslate2-KIND")
     about = "translate this file's lines with both, and say how many translations are the same"
     add("--check", type=Path, metavar="FILE", help=about)

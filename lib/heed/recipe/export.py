@@ -17,7 +17,7 @@ from heed.text import BOS, EOS, PAD, UNK
 from heed.transformer import EncoderDecoder
 
 KINDS = ("float32", "int8", "int16", "float16", "bfloat16")
-N_POSITIONS = 2048  # rows of the matrix of positions: the engine computes none
+N_POSITIONS = 2048  # rows of the matrix of positions: the engine computes no more
 
 
 def export(translator, to, kind="float32"):
@@ -59,7 +59,7 @@ def engine():
         from ctranslate2 import specs  # noqa: F401
     except ImportError as error:
         raise ValueError(
-            f"CTranslate2 cannot be used here ({error}). Install it: pip install 'heed-course[export]'"
+            f"CTranslate2 cannot be used here ({error}). Install it: pip install ctranslate2"
         ) from error
     return ctranslate2
 
@@ -165,13 +165,21 @@ class Exported:
         """Translate sentences, strings: greedily, or with a beam of this width. Returns as many strings.
 
         n_tokens: source tokens in a batch, padding included
+
+        Raises ValueError for a sentence so long that its translation might need more than `N_POSITIONS`.
         """
         cut = [self.tokenizer.encode(text) if text.strip() else None for text in sentences]
         rows = [i for i, row in enumerate(cut) if row]
-        most = 2 * max((len(cut[i].tokens) for i in rows), default=0) + 10  # as `heed.decode.longest`
+        longest = max((len(cut[i].tokens) for i in rows), default=0)
+        most = 2 * longest + 10  # of the longest, for all; `heed.decode.longest` has one for each
+        if most > N_POSITIONS:
+            raise ValueError(
+                f"A sentence has {longest:,} tokens. The exported model has {N_POSITIONS:,} positions, "
+                f"enough for {(N_POSITIONS - 10) // 2:,} tokens and their translation. Cut it into sentences."
+            )
         said = self.engine.translate_batch(
             [cut[i].tokens for i in rows], beam_size=width, max_decoding_length=most,
-            max_batch_size=n_tokens, batch_type="tokens",
+            max_batch_size=n_tokens, batch_type="tokens", max_input_length=0,  # 0: the engine cuts nothing
         )  # fmt: skip
         answers = [""] * len(cut)
         for i, result in zip(rows, said, strict=True):
