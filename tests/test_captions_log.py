@@ -1,4 +1,4 @@
-"""The committed lengths of Multi30k's captions: they belong to their script, and to the corpus where it is at hand."""
+"""The committed lengths of captions belong to their script, and to Multi30k where it is at hand."""
 
 import os
 from pathlib import Path
@@ -18,7 +18,8 @@ def test_the_counts_are_those_of_29000_pairs(log):
 
 
 def test_the_script_counts_words_and_two_more_on_the_right(script):
-    pairs = [Pair("ein Hund", "a dog", "de"), Pair("zwei Hunde", "two dogs", "de"), Pair("ja", "oh yes", "de")]
+    texts = ("ein Hund", "a dog"), ("zwei Hunde", "two dogs"), ("ja", "oh yes")
+    pairs = [Pair(*both, "de") for both in texts]
     assert script.counted(pairs) == [[1, 4, 1], [2, 4, 2]]
 
 

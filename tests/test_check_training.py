@@ -123,9 +123,14 @@ def total(batch_parts):
 ADDED = {
     "and the means are added": lambda m, p, f: summed(m, p, f, lambda part: 1 / part.n_tokens),
     "The sums are not divided": lambda m, p, f: summed(m, p, f, lambda part: 1),
-    "divided by the number of parts, too": lambda m, p, f: summed(m, p, f, lambda part: 1 / total(p) / len(p)),
+    "divided by the number of parts, too": lambda m, p, f: summed(
+        m, p, f, lambda part: 1 / total(p) / len(p)
+    ),
     "The parameters have no gradient": lambda m, p, f: m.zero_grad() or 1.0,
-    "The loss is the sum over all tokens": lambda m, p, f: summed(m, p, f, lambda part: 1 / total(p)) * total(p),
+    "The loss is the sum over all tokens": lambda m, p, f: summed(
+        m, p, f, lambda part: 1 / total(p)
+    )
+    * total(p),
     "✓ accumulate": lambda m, p, f: summed(m, p, f, lambda part: 1 / total(p)),
 }
 

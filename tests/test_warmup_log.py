@@ -1,4 +1,4 @@
-"""The committed log behind sections 12.4 and 12.5 belongs to its script, and carries what the chapter says."""
+"""The log behind sections 12.4 and 12.5 belongs to its script, and carries what the chapter says."""
 
 from pathlib import Path
 

@@ -3,14 +3,14 @@
     python smoothing.py
 
 writes smoothing.json beside this file; on one core it takes some four minutes. A small Transformer (1 + 1
-layers, d_model 32, 4 heads, d_ff 64, no dropout) reads five digits and says them in reverse. It is trained for 200 updates
-on so few examples that it knows them by heart, and is asked for 1,000 new sequences, with the true digits so
-far before it. For each digit that it is asked for we note the probability of the most probable token (its
-confidence) and whether that token is right. EOS, which is always right, is not counted.
+layers, d_model 32, 4 heads, d_ff 64, no dropout) reads five digits and says them in reverse. It is trained
+for 200 updates on a few examples, which it sees again and again, and is asked for 1,000 new sequences, with
+the true digits so far before it. For each digit we note the probability of the most probable token (its
+confidence) and whether that token is right. EOS is not counted.
 
 - `confidence`, `accuracy`: their means, for each seed
-- `gap`: the expected calibration error: the tokens are put into ten bins by confidence, and the distance between
-  mean confidence and accuracy is averaged over the bins, weighted by the tokens (Guo et al. 2017, eq. 3)
+- `gap`: the expected calibration error: the tokens are put into ten bins by confidence, and the distance
+  between mean confidence and accuracy is averaged over the bins, weighted by the tokens (Guo et al. 2017)
 - `nll`: the mean of -log p of the true digit, without smoothing
 """
 
@@ -95,7 +95,8 @@ def main():
                 confidence, right, nll = asked(trained(examples, smoothing, seed), seed)
                 found.append([confidence.mean(), right.mean(), gap(confidence, right), nll.mean()])
             line = {"examples": examples, "smoothing": smoothing}
-            for key, column in zip(("confidence", "accuracy", "gap", "nll"), zip(*found, strict=True), strict=True):
+            keys = "confidence", "accuracy", "gap", "nll"
+            for key, column in zip(keys, zip(*found, strict=True), strict=True):
                 line[key] = [round(float(number), 4) for number in column]
             log["runs"].append(line | {"seconds": round(time.process_time() - began, 1)})
             print(log["runs"][-1], flush=True)

@@ -3,15 +3,15 @@
     python warmup.py
 
 writes warmup.json beside this file. On one core it takes about ten minutes; `python warmup.py rates` (or
-`tasks`, `variants`) makes one part alone, with three seeds. Each run trains a small Transformer (2 + 2 layers,
-d_model 32, 4 heads, d_ff 64, no dropout) on sequences of eight digits, thirty-two fresh ones at each update,
+`tasks`, `variants`) makes one part alone, with three seeds. Each run trains a small Transformer (2 + 2
+layers, d_model 32, 4 heads, d_ff 64, no dropout) on sequences of eight digits, 32 fresh ones at each update,
 with Adam (0.9, 0.98), without clipping and without smoothing.
 
     rates       reversal, 300 updates; post-norm and pre-norm, three schedules, three peaks; and two more
                 schedules in post-norm at the highest
     tasks       copying and reversal, post-norm, warm-up and decay, 200 to 300 updates
-    variants    reversal, post-norm, constant at the highest peak: clipped to norm 1; Adam's usual betas; ten updates of
-                warm-up, then decay; four times as many updates
+    variants    reversal, post-norm, the highest peak: constant and clipped to norm 1; constant with Adam's
+                usual betas; ten updates of warm-up, then decay; constant, four times as many updates
 
 The schedules, as shares of the peak, of n updates, w of them warm-up (100 if nothing else is said):
 
@@ -92,7 +92,7 @@ def learn(norm, schedule, peak, seed, n=UPDATES, w=WARMUP, task="reverse", clip=
 
 
 def entry(**options):
-    """One line of the log: these options, and for each seed its loss, its share of exact answers, its seconds."""
+    """One line of the log: these options, and for each seed its loss, its exact answers, its seconds."""
     found = dict(options)
     runs = []
     for seed in SEEDS:
@@ -128,7 +128,7 @@ JOBS = {"rates": RATES, "tasks": TASKS, "variants": VARIANTS}
 def main(parts):
     """Make these parts, and put each line into the log as soon as it is there."""
     log = json.loads(LOG.read_text(encoding="utf-8")) if LOG.is_file() else {}
-    log["what"] = "for each seed: mean loss per token of the last ten updates, share of exact answers, seconds"
+    log["what"] = "for each seed: mean loss per token of the last ten updates, share exact, seconds"
     log["versions"] = {
         "heed": heed.__version__,
         "torch": torch.__version__,

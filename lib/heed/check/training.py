@@ -1,5 +1,7 @@
 """Checks of chapter 12, training."""
 
+from itertools import pairwise
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -29,7 +31,7 @@ def read_and_say(yours):
             "reads",
             typical={
                 "The decoder reads what it must say: take the target without its LAST column.": rows[:, 1:],
-                "The decoder reads the whole target here, its last column too: nothing is left to be said there.":
+                "The decoder reads the whole target, its last column too: nothing is left to be said there.":
                     rows,
                 "BOS is missing: each target is BOS … EOS.": bare,
             },
@@ -96,7 +98,8 @@ def smooth_cross_entropy(yours):
                 "ε is shared among the wrong tokens only, V − 1 of them; in equation 12.3 the right one gets "
                 "its share, too.":
                     -((1 - e) * right + e / 4 * (log_p.sum(-1) - right))[keep].sum(),
-                "The penalty is the SUM over the vocabulary, times ε; it is the mean: divide by V.": total(1 - e, e),
+                "The penalty is the SUM over the vocabulary, times ε; it is the mean: divide by V.":
+                    total(1 - e, e),
                 "The right token keeps its full weight 1: it should be 1 − ε.": total(1, e / 5),
                 "The right token has weight ε and all tokens share 1 − ε: the two are interchanged.":
                     total(e, (1 - e) / 5),
@@ -104,7 +107,8 @@ def smooth_cross_entropy(yours):
         logs = logits.log_softmax(0)
         if isinstance(given := yours(logits, target, epsilon), torch.Tensor) and given.dim() == 0:
             column = -((1 - e) * logs.gather(1, target[:, None])[:, 0] + e / 5 * logs.sum(-1))[keep].sum()
-            expect(not close(given, column), "The softmax runs over the tokens; its axis is the vocabulary, dim=-1.")
+            axis = "The softmax runs over the tokens; its axis is the vocabulary, dim=-1."
+            expect(not close(given, column), axis)
             expect(not close(given, -true), "The sign is wrong: a loss is −log p.")
             expect(not given.isnan(), "The loss is nan: is there a 0 · log 0 in it?")
         expect_close(given, true, "the loss", typical=wrong)
@@ -117,13 +121,14 @@ def rate_of_micro_batch(yours):
     given = [float(yours(*case)) for case in cases]
 
     def said(step):
-        return [noam(step(i, micro), d, w) if step(i, micro) >= 1 else float("nan") for i, micro, d, w in cases]
+        return [noam(step(i, micro), d, w) for i, micro, d, w in cases]
 
     def same(other):
-        return all(abs(a - b) < 1e-9 or (b != b and a != a) for a, b in zip(given, other, strict=True))
+        return all(abs(a - b) < 1e-9 for a, b in zip(given, other, strict=True))
 
     typical = {
-        "The schedule counts micro-batches: only every `micro`-th of them makes an update.": lambda i, m: i + 1,
+        "The schedule counts micro-batches: only every `micro`-th of them makes an update.":
+            lambda i, m: i + 1,
         "The first `micro` micro-batches belong to update 1, and yours counts updates from 2 on.":
             lambda i, m: i // m + 2,
         "The last micro-batch of an update already gets the next rate: round down, then add one.":
@@ -173,20 +178,20 @@ def cut_by_tokens(yours):
             )
             expect(
                 max(both) <= budget,
-                f"A batch has {max(both)} positions on one side, and the budget is {budget}: the longest source "
-                "and the longest target must both fit.",
+                f"A batch has {max(both)} positions on one side, and the budget is {budget}: the longest "
+                "source and the longest target must both fit.",
             )
         tops = [[max(lengths[i]) for i in rows] for rows in plan]
         tops.sort(key=lambda widths: (max(widths), min(widths)))
         expect(
-            all(max(a) <= min(b) for a, b in zip(tops, tops[1:], strict=False)),
+            all(max(a) <= min(b) for a, b in pairwise(tops)),
             "Pairs of unlike length share a batch: sort by the longer side of each pair first.",
         )
-        for before, after in zip(tops, tops[1:], strict=False):
+        for before, after in pairwise(tops):
             room = (len(before) + 1) * min(after)
             expect(
                 room > budget,
-                f"A batch ends too soon: one more pair would make {room} positions, and {budget} are allowed.",
+                f"A batch ends too soon: one more pair would make {room} positions; {budget} are allowed.",
             )
 
 
@@ -215,10 +220,10 @@ def accumulate(yours):
     means = [1 / (n * count) for count in counts]
     typical = {
         "An old gradient is still in it: clear the gradients before the first part.": true + 1,
-        "Each part is divided by its own count and by the number of parts: a token in a small part then weighs "
-        "more. Divide every part by the count of the whole batch.": gradient(means)[0],
-        "Each part is divided by its own count, and the means are added: divide every part by the count of the "
-        "whole batch.": gradient([1 / count for count in counts])[0],
+        "Each part is divided by its own count and by the number of parts: a token in a small part then "
+        "weighs more. Divide every part by the count of the whole batch.": gradient(means)[0],
+        "Each part is divided by its own count, and the means are added: divide every part by the count of "
+        "the whole batch.": gradient([1 / count for count in counts])[0],
         "The sums are not divided by the count of the whole batch.": gradient([1.0] * n)[0],
         "Only the last part is left: the gradient is cleared between the parts.":
             gradient([0] * (n - 1) + [1 / total])[0],

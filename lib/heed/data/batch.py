@@ -21,12 +21,12 @@ class Batch:
 
     @property
     def target_in(self):
-        """What the decoder reads: all but the last column, (b, n_target - 1)."""
+        """What the decoder reads: not the last column, (b, n_target - 1)."""
         return self.target[:, :-1]
 
     @property
     def target_out(self):
-        """What the decoder must say: all but BOS, (b, n_target - 1)."""
+        """What the decoder must say: not BOS, (b, n_target - 1)."""
         return self.target[:, 1:]
 
     @property

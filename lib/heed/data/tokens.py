@@ -31,10 +31,8 @@ class Padding(NamedTuple):
 class TokenBatches:
     """All pairs in batches of like length, cut differently in each epoch.
 
-    For the b pairs of a batch, b × (longest source or target) ≤ n_tokens.
-
     pairs: (source ids, target ids) each, a target with its BOS and EOS
-    n_tokens: the most positions on one side of a batch, padding included
+    n_tokens: for b pairs in a batch, b × (longest source or target) at most
     seed: together with the number of an epoch it decides everything random
     """
 
