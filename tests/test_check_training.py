@@ -91,6 +91,15 @@ def filled(lengths, budget, key=max, drop=0, first=True):
     return plan
 
 
+def by_source(lengths, budget):
+    plan = [[]]
+    for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
+        if plan[-1] and (len(plan[-1]) + 1) * lengths[i][0] > budget:
+            plan.append([])
+        plan[-1].append(i)
+    return plan
+
+
 CUTS = {
     "There is an empty batch": lambda lengths, budget: filled(lengths, budget, first=False),
     "is in no batch": lambda lengths, budget: filled(lengths, budget)[:-1],
@@ -98,6 +107,7 @@ CUTS = {
     "Pairs of unlike length share": lambda lengths, budget: filled(lengths, budget, key=lambda pair: 0),
     "A batch ends too soon": lambda lengths, budget: [[i] for i in range(len(lengths))],
     "indices into `lengths`": lambda lengths, budget: [[pair] for pair in lengths],
+    "must both fit": lambda lengths, budget: by_source(lengths, budget),
     "✓ cut_by_tokens": filled,
 }
 
