@@ -56,6 +56,7 @@ PLUMBING = {  # validates, reports, keeps house: a chapter links to it, and neve
     "attention.AttentionSteps",
     "attention.record",
     "position.check_positions",
+    "schedule.check_shares",
     "train.next_batch",
     "train.look",
     "train.Progress",

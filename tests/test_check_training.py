@@ -17,6 +17,7 @@ def rows(targets):
 READS = {
     "Return four things": lambda r, t: (r[:, :-1], r[:, 1:]),
     "its last column too": lambda r, t: (r, r[:, 1:], r[:, 1:] != PAD, 3),
+    "before the padding": lambda r, t: (pad([[BOS, *row] for row in t]), r[:, 1:], r[:, 1:] != PAD, 3),
     "BOS is missing": lambda r, t: (pad(t), r[:, 1:], r[:, 1:] != PAD, 3),
     "The decoder must say what it reads": lambda r, t: (r[:, :-1], r[:, :-1], r[:, 1:] != PAD, 3),
     "leave BOS out": lambda r, t: (r[:, :-1], r, r[:, 1:] != PAD, 3),
@@ -58,6 +59,9 @@ SMOOTH = {
     "its axis is the vocabulary": lambda x, y, e: -(
         (1 - e) * x.log_softmax(0).gather(1, y[:, None])[:, 0] + e * x.log_softmax(0).mean(-1)
     )[y != PAD].sum(),
+    "over the tokens it is a sum": lambda x, y, e: (
+        parts(x, y, 1 - e, 0) - e * x[y != PAD].log_softmax(-1).mean()
+    ),
     "This is the mean over all rows": lambda x, y, e: smoothing(x, y, e) / len(y),
 }
 
@@ -70,6 +74,7 @@ def test_smooth_cross_entropy_names_the_mistake(capsys, sentence):
 
 RATES = {
     "from 2 on": lambda i, m, d, w: noam(i // m + 2, d, w),
+    "Only the first updates are right": lambda i, m, d, w: noam(max(1, i // m), d, w),
     "of the one before": lambda i, m, d, w: noam(max(1, (i + 1) // m), d, w),
     "warmup is multiplied": lambda i, m, d, w: noam(i // m + 1, d, w * m),
     "i=0, micro=1: the rate is": lambda i, m, d, w: 0.1,
@@ -105,6 +110,8 @@ CUTS = {
     "is in no batch": lambda lengths, budget: filled(lengths, budget)[:-1],
     "stands in two batches": lambda lengths, budget: [*filled(lengths, budget), [0]],
     "Pairs of unlike length share": lambda lengths, budget: filled(lengths, budget, key=lambda pair: 0),
+    "These are lengths": lambda lengths, budget: [[max(pair)] for pair in lengths],
+    "There is an index that no pair has": lambda lengths, budget: [[len(lengths)]],
     "A batch ends too soon": lambda lengths, budget: [[i] for i in range(len(lengths))],
     "indices into `lengths`": lambda lengths, budget: [[pair] for pair in lengths],
     "must both fit": lambda lengths, budget: by_source(lengths, budget),

@@ -1,5 +1,6 @@
 """The log behind sections 12.4 and 12.5 belongs to its script, and carries what the chapter says."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -33,25 +34,32 @@ def test_the_highest_peak_is_the_papers_for_this_width_and_warmup(script):
     assert round(script.PEAK, 4) == 0.0177
 
 
-def test_what_the_chapter_says_of_the_highest_rate(log):
+def test_what_the_chapter_says_of_rates_and_schedules(log):
     found = exact(log)
-    for schedule in ("constant", "decay"):
-        assert max(found["post", schedule, 0.018]) == 0
-    assert 0.6 < min(found["pre", "constant", 0.018]) <= max(found["pre", "constant", 0.018]) < 0.9
+    low = {key: min(shares) for key, shares in found.items()}
+    assert max(found["post", "constant", 0.018] + found["post", "decay", 0.018]) == 0
     for norm in ("post", "pre"):
-        assert min(found[norm, "line", 0.018]) > 0.99
-        assert 0.9 < min(found[norm, "root", 0.018]) <= max(found[norm, "root", 0.018]) < 0.99
+        assert low[norm, "line", 0.018] == 1.0 and low[norm, "line", 0.006] > 0.99
+        assert 0.9 < low[norm, "root", 0.018] and max(found[norm, "root", 0.018]) < 0.99
+    assert min(low["post", "decay", 0.006], low["pre", "decay", 0.006]) > 0.97
+    assert low["post", "constant", 0.002] > 0.9
+    assert 0.6 < low["pre", "constant", 0.018] and 0.6 < low["pre", "decay", 0.018] < 0.9
+    assert max(found["post", "line", 0.002]) < min(found["post", "constant", 0.002])
     warm = found["post", "warm-up", 0.018]
     assert 0.44 <= min(warm) and max(warm) < 0.64
 
 
-def test_what_the_laboratory_says_of_lower_rates(log):
-    found = exact(log)
-    for norm in ("post", "pre"):
-        assert min(found[norm, "constant", 0.006]) > 0.7
-        line, constant = found[norm, "line", 0.006], found[norm, "constant", 0.006]
-        assert min(line) > 0.99 and all(a > b for a, b in zip(line, constant, strict=True))
-    assert max(found["post", "line", 0.002]) < min(found["post", "constant", 0.002])
+def test_the_seed_of_the_lesson_is_the_one_that_stalls_most(log):
+    stalled = [e["loss"] for e in log["rates"] if e["schedule"] == "constant" and e["norm"] == "post"]
+    entropy = 8 / 9 * math.log(90 / 8) + math.log(9) / 9
+    highest = max(stalled, key=sum)
+    assert abs(highest[0] - entropy) < 0.01 and min(highest) < 8 / 9 * math.log(10)
+
+
+def test_a_higher_rate_needs_fewer_updates(log):
+    fast, slow, small = (entry["exact"] for entry in log["short"])
+    assert all(a > b > c for a, b, c in zip(fast, slow, small, strict=True))
+    assert 0.65 < min(fast) and max(fast) < 0.975 and min(slow) < 0.2 < 0.85 < max(slow) and max(small) < 0.4
 
 
 def test_what_the_laboratory_says_of_the_variants(log):
@@ -62,9 +70,12 @@ def test_what_the_laboratory_says_of_the_variants(log):
             assert max(entry["exact"]) == 0
 
 
-def test_copying_takes_as_many_updates_as_reversing(log):
+def test_copying_takes_about_as_many_updates_as_reversing(log):
     for entry in log["tasks"]:
-        assert min(entry["exact"]) >= (0.998 if entry["n"] > 200 else 0.98)
+        if entry["n"] > 150:
+            assert min(entry["exact"]) >= (0.998 if entry["n"] > 200 else 0.98)
+    copy, reverse = (e["exact"] for e in log["tasks"] if e["n"] == 150)
+    assert min(copy) < max(reverse) and min(reverse) < max(copy) and max(copy + reverse) < 0.98
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,17 @@
 
     python warmup.py
 
-writes warmup.json beside this file. On one core it takes about ten minutes; `python warmup.py rates` (or
-`tasks`, `variants`) makes one part alone, with three seeds. Each run trains a small Transformer (2 + 2
-layers, d_model 32, 4 heads, d_ff 64, no dropout) on sequences of eight digits, 32 fresh ones at each update,
-with Adam (0.9, 0.98), without clipping and without smoothing.
+writes warmup.json beside this file. On one core it takes some twelve minutes; `python warmup.py rates` (or
+`tasks`, `variants`, `short`) makes one part alone, with three seeds. Each run trains a small Transformer
+(2 + 2 layers, d_model 32, 4 heads, d_ff 64, no dropout) on sequences of eight digits, 32 fresh ones at each
+update, with Adam (0.9, 0.98), without clipping and without smoothing.
 
-    rates       reversal, 300 updates; post-norm and pre-norm, three schedules, three peaks; and two more
-                schedules in post-norm at the highest
-    tasks       copying and reversal, post-norm, warm-up and decay, 200 to 300 updates
+    rates       reversal, 300 updates; post-norm and pre-norm, four schedules, three peaks (the fall
+                alone at two of them); and one more schedule in post-norm at the highest
+    tasks       copying and reversal, post-norm, warm-up and decay, 150 to 300 updates
     variants    reversal, post-norm, the highest peak: constant and clipped to norm 1; constant with Adam's
                 usual betas; ten updates of warm-up, then decay; constant, four times as many updates
+    short       reversal, post-norm, 150 updates
 
 The schedules, as shares of the peak, of n updates, w of them warm-up (100 if nothing else is said):
 
@@ -109,11 +110,12 @@ RATES = [
     {"norm": norm, "schedule": schedule, "peak": peak}
     for peak in sorted(PEAKS, reverse=True)
     for norm in ("post", "pre")
-    for schedule in ("constant", "line", "root")
-] + [COLD | {"schedule": schedule} for schedule in ("decay", "warm-up")]
+    for schedule in ("constant", "decay", "root", "line")
+    if (schedule, peak) != ("decay", min(PEAKS))
+] + [COLD | {"schedule": "warm-up"}]
 TASKS = [
     {"norm": "post", "schedule": "line", "peak": PEAK, "n": n, "task": task}
-    for n in (300, 250, 200)
+    for n in (300, 250, 200, 150)
     for task in ("copy", "reverse")
 ]
 VARIANTS = [
@@ -122,7 +124,11 @@ VARIANTS = [
     COLD | {"schedule": "line", "w": 10},
     COLD | {"n": 4 * UPDATES},
 ]
-JOBS = {"rates": RATES, "tasks": TASKS, "variants": VARIANTS}
+SHORT = [
+    {"norm": "post", "schedule": schedule, "peak": peak, "n": 150}
+    for schedule, peak in (("line", PEAK), ("line", 6e-3), ("constant", 2e-3))
+]
+JOBS = {"rates": RATES, "tasks": TASKS, "variants": VARIANTS, "short": SHORT}
 
 
 def main(parts):

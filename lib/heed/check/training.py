@@ -34,7 +34,10 @@ def read_and_say(yours):
                 "The decoder reads the whole target, its last column too: nothing is left to be said there.":
                     rows,
                 "BOS is missing: each target is BOS … EOS.": bare,
-            },
+            } | ({} if real.all() else {
+                "EOS is cut off from every row before the padding; cut the last COLUMN off, after it.":
+                    pad([[BOS, *row] for row in targets]),
+            }),
         )  # fmt: skip
         expect_close(
             says,
@@ -91,6 +94,8 @@ def smooth_cross_entropy(yours):
             "Rows whose target is PAD are in the sum: leave them out.": total(1 - e, e / 5, everywhere),
             "This is the mean over the tokens; return the sum.": true / n,
             "This is the mean over all rows, PAD's too; return the sum.": true / len(target),
+            "The penalty is the mean over tokens and vocabulary; over the tokens it is a sum.":
+                -(1 - e) * right[keep].sum() - e * log_p[keep].mean(),
         }
         if epsilon:
             wrong |= {
@@ -135,6 +140,8 @@ def rate_of_micro_batch(yours):
             lambda i, m: (i + 1) // m + 1,
         "The first micro-batches of an update still get the rate of the one before.":
             lambda i, m: max(1, (i + 1) // m),
+        "Only the first updates are right: i // micro updates are finished, and this one comes after them.":
+            lambda i, m: max(1, i // m),
     }  # fmt: skip
     for sentence, step in typical.items():
         expect(not same(said(step)), sentence)
@@ -160,16 +167,20 @@ def cut_by_tokens(yours):
         lengths = [tuple(pair) for pair in lengths]
         plan = [list(rows) for rows in yours(list(lengths), budget)]
         found = sorted(i for rows in plan for i in rows)
-        expect(all(plan), "There is an empty batch: begin the first one with the first pair.")
         expect(
             all(isinstance(i, int) for i in found),
             "A batch holds indices into `lengths`, whole numbers.",
         )
+        expect(
+            found not in (sorted(map(max, lengths)), sorted(n for n, _ in lengths)),
+            "These are lengths; a batch holds the indices of the pairs.",
+        )
+        expect(set(found) <= set(range(len(lengths))), "There is an index that no pair has.")
         missing = set(range(len(lengths))) - set(found)
         lost = f"Pair {min(missing, default=0)} of {len(lengths)} is in no batch: is the last one kept?"
         expect(not missing, lost)
         expect(len(found) == len(lengths), "A pair stands in two batches, or twice in one.")
-        for rows in plan:
+        for rows in filter(None, plan):
             both = [len(rows) * max(lengths[i][side] for i in rows) for side in (0, 1)]
             real = [sum(lengths[i][side] for i in rows) for side in (0, 1)]
             expect(
@@ -181,6 +192,7 @@ def cut_by_tokens(yours):
                 f"A batch has {max(both)} positions on one side, and the budget is {budget}: the longest "
                 "source and the longest target must both fit.",
             )
+        expect(all(plan), "There is an empty batch: make one only when a pair stands in it.")
         tops = [[max(lengths[i]) for i in rows] for rows in plan]
         tops.sort(key=lambda widths: (max(widths), min(widths)))
         expect(
