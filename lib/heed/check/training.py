@@ -94,12 +94,12 @@ def smooth_cross_entropy(yours):
             "Rows whose target is PAD are in the sum: leave them out.": total(1 - e, e / 5, everywhere),
             "This is the mean over the tokens; return the sum.": true / n,
             "This is the mean over all rows, PAD's too; return the sum.": true / len(target),
-            "The penalty is the mean over tokens and vocabulary; over the tokens it is a sum.":
-                -(1 - e) * right[keep].sum() - e * log_p[keep].mean(),
         }
         if epsilon:
             wrong |= {
                 "There is no smoothing in it: ε is not used.": total(1, 0),
+                "The penalty is the mean over tokens and vocabulary; over the tokens it is a sum.":
+                    -(1 - e) * right[keep].sum() - e * log_p[keep].mean(),
                 "ε is shared among the wrong tokens only, V − 1 of them; in equation 12.3 the right one gets "
                 "its share, too.":
                     -((1 - e) * right + e / 4 * (log_p.sum(-1) - right))[keep].sum(),
