@@ -31,19 +31,23 @@ def trapezoid(progress, warmup, cooldown=None):
     warmup, cooldown: shares of the run for the way up and down; without
         `cooldown` nothing lies between them
 
-    Returns a number from 0 to 1. Raises ValueError for shares that do not fit
-    into one run.
+    Returns a number from 0 to 1.
     """
     cooldown = 1 - warmup if cooldown is None else cooldown
+    check_shares(progress, warmup, cooldown)
+    up = progress / warmup if progress < warmup else 1.0
+    down = (1 - progress) / cooldown if 1 - progress < cooldown else 1.0
+    return min(up, down)
+
+
+def check_shares(progress, warmup, cooldown):
+    """Raise ValueError for shares that do not fit into one run."""
     least = min(progress, warmup, cooldown)
     if least < 0 or max(progress, warmup + cooldown) > 1 + 1e-9:
         raise ValueError(
             "Shares of a run are at least 0, and together at most 1; "
             f"got {progress=}, {warmup=}, {cooldown=}."
         )
-    up = progress / warmup if progress < warmup else 1.0
-    down = (1 - progress) / cooldown if 1 - progress < cooldown else 1.0
-    return min(up, down)
 
 
 def inverse_root(progress, warmup):

@@ -10,7 +10,7 @@ from heed.text import PAD
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Sentences of one training step, each row padded with PAD to the longest one.
+    """Sentences of one training step; each row padded with PAD to the longest.
 
     source: (b, n_source)
     target: (b, n_target), BOS … EOS
@@ -21,12 +21,12 @@ class Batch:
 
     @property
     def target_in(self):
-        """What the decoder reads: the target without its last column, (b, n_target - 1)."""
+        """What the decoder reads: not the last column, (b, n_target - 1)."""
         return self.target[:, :-1]
 
     @property
     def target_out(self):
-        """What the decoder must say: the target without BOS, (b, n_target - 1)."""
+        """What the decoder must say: not BOS, (b, n_target - 1)."""
         return self.target[:, 1:]
 
     @property
@@ -36,12 +36,12 @@ class Batch:
 
     @property
     def target_mask(self):
-        """True where `target_out` is a real token, (b, n_target - 1): the predictions that count."""
+        """True where a prediction counts, (b, n_target - 1): not at PAD."""
         return self.target_out != PAD
 
     @property
     def n_tokens(self):
-        """How many tokens are to be predicted: the words and EOS, without BOS and PAD."""
+        """How many predictions count: the words and EOS, not BOS and PAD."""
         return int(self.target_mask.sum())
 
 
@@ -62,7 +62,8 @@ def pad(sequences):
 
 def pad_batch(pairs):
     """Make one Batch of pairs (source ids, target ids), in their order."""
-    return Batch(pad([source for source, _ in pairs]), pad([target for _, target in pairs]))
+    sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
+    return Batch(pad(sources), pad(targets))
 
 
 def batches(pairs, size, seed, pool=1):

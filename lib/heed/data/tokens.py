@@ -29,45 +29,27 @@ class Padding(NamedTuple):
 
 
 class TokenBatches:
-    """All pairs, cut into batches of sentences of like length, differently in each epoch.
+    """All pairs in batches of like length, cut differently in each epoch.
 
-    A batch of b sentences has at most n_tokens positions on either side, padding included:
-    b × (longest source) ≤ n_tokens, and b × (longest target, BOS … EOS) ≤ n_tokens.
-
-    pairs: pairs (source ids, target ids), each target with its BOS and EOS; a source may be empty
-    n_tokens: the most positions on one side of a batch, padding included
+    pairs: (source ids, target ids) each, a target with its BOS and EOS
+    n_tokens: for b pairs in a batch, b × (longest source or target) at most
     seed: together with the number of an epoch it decides everything random
-
-    `lengths` holds (source length, target length) for each pair.
-    Raises ValueError if there is no pair, if a target lacks BOS or EOS, or if a pair is longer than a batch.
     """
 
     def __init__(self, pairs, n_tokens, seed=0):
         self.pairs, self.n_tokens, self.seed = list(pairs), n_tokens, seed
-        self.lengths = [(len(source), len(target)) for source, target in self.pairs]
-        if not self.pairs:
-            raise ValueError("batches need at least one pair, got none")
-        for i, (_, target) in enumerate(self.pairs):
-            if len(target) < 2 or target[0] != BOS or target[-1] != EOS:
-                raise ValueError(f"target {i} is not BOS … EOS: encode it with bos=True, eos=True")
-        for i, (n_source, n_target) in enumerate(self.lengths):
-            if max(n_source, n_target) > n_tokens:
-                raise ValueError(
-                    f"pair {i} has {n_source} source and {n_target} target tokens, a batch holds {n_tokens}: "
-                    f"leave the pair out, or let n_tokens be {max(n_source, n_target)} or more"
-                )
+        self.lengths = [(len(s), len(t)) for s, t in self.pairs]
+        check_pairs(self.pairs, n_tokens)
 
     def epoch(self, k):
-        """The batches of epoch k: lists of indices into `pairs`, each index in one of them.
-
-        Sorted by the longer side, and then, with some noise, by how much longer the target is; cut where a
-        batch is full; and then the batches are shuffled. The same seed and k give the same epoch.
-        """
+        """The batches of epoch k, shuffled: lists of indices into `pairs`."""
         rng = random.Random(f"{self.seed} {k}")
-        keys = [(max(s, t), t - s + NOISE * rng.random()) for s, t in self.lengths]
+        keys = [
+            (max(s, t), t - s + NOISE * rng.random()) for s, t in self.lengths
+        ]
         plan = [[]]
         for i in sorted(range(len(keys)), key=keys.__getitem__):
-            widest = max(self.lengths[i])  # of all in this batch, for none before was longer
+            widest = max(self.lengths[i])  # none in this batch is longer
             if (len(plan[-1]) + 1) * widest > self.n_tokens:
                 plan.append([])
             plan[-1].append(i)
@@ -80,19 +62,51 @@ class TokenBatches:
 
     @staticmethod
     def part(indices, i, n):
-        """What rank, or micro-batch, i of n computes of a batch: every n-th index from i on.
-
-        The parts together are the batch, each row once. Where a batch has fewer rows than there are parts,
-        some parts are empty.
-        """
+        """Part i of n of a batch; some are empty if it has fewer rows."""
         return indices[i::n]
 
     def padding(self):
-        """The share of padding, as a Padding: with these batches, and with such as do not look at lengths."""
-        plan = self.epoch(0)
-        order = random.Random(f"{self.seed}").sample(range(len(self.pairs)), len(self.pairs))
-        return Padding(self._share(plan), self._share([order[i :: len(plan)] for i in range(len(plan))]))
+        return padding(self)
 
-    def _share(self, plan):
-        size = sum(len(rows) * max(self.lengths[i][side] for i in rows) for rows in plan for side in (0, 1))
-        return 1 - sum(map(sum, self.lengths)) / size
+
+def check_pairs(pairs, n_tokens):
+    """Refuse what cannot stand in batches of so many tokens.
+
+    Raises ValueError if there is no pair, if a target lacks BOS or EOS, or if a
+    pair is longer than a batch.
+    """
+    if not pairs:
+        raise ValueError("batches need at least one pair, got none")
+    for i, (_, target) in enumerate(pairs):
+        if len(target) < 2 or target[0] != BOS or target[-1] != EOS:
+            raise ValueError(f"target {i} is not BOS … EOS: encode it with bos=True, eos=True")
+    for i, (source, target) in enumerate(pairs):
+        n_source, n_target = len(source), len(target)
+        if max(n_source, n_target) > n_tokens:
+            raise ValueError(
+                f"pair {i} has {n_source} source and {n_target} target tokens, a batch holds {n_tokens}: "
+                f"leave the pair out, or let n_tokens be {max(n_source, n_target)} or more"
+            )
+
+
+def padding(batches):
+    """The share of padding in the first epoch, and in random batches instead.
+
+    batches: a TokenBatches
+
+    Returns a Padding.
+    """
+    plan, n = batches.epoch(0), len(batches.pairs)
+    order = random.Random(f"{batches.seed}").sample(range(n), n)
+    at_random = [order[i :: len(plan)] for i in range(len(plan))]
+    return Padding(share_of_padding(plan, batches.lengths), share_of_padding(at_random, batches.lengths))
+
+
+def share_of_padding(plan, lengths):
+    """The share of all positions, on both sides, that hold padding.
+
+    plan: batches, as lists of indices into `lengths`
+    lengths: (source length, target length) for each pair
+    """
+    size = sum(len(rows) * max(lengths[i][side] for i in rows) for rows in plan for side in (0, 1))
+    return 1 - sum(map(sum, lengths)) / size
