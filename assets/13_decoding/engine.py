@@ -1,22 +1,22 @@
-"""What a cache and an engine made for decoding add: speed, equal sentences and BLEU of one trained translator.
+"""What a cache and an engine made for decoding add: speed, equal sentences and BLEU of one translator.
 
     HEED_DATA=... python assets/13_decoding/engine.py [RUN]
 
-RUN is a folder that `python -m heed train` has made; without it, the committed model of chapter 14. The script
-writes engine.json beside this file; on one core it takes about five minutes, and wants a machine on which
-nothing else is running. Everything runs in this process with one thread.
+RUN is a folder that `python -m heed train` has made; without it, the committed model of chapter 14. The
+script writes engine.json beside this file. It takes about five minutes, and wants a machine on which nothing
+else is running. Everything runs in this process with one thread.
 
 The 1,000 test captions of Multi30k are translated by
 
     without cache      our greedy search, whose decoder reads all its tokens again at each step
     ours               greedy, and a beam of 4 with a penalty of 1, float32
-    engine, float32    CTranslate2, with the same weights: greedy, and a beam of 4 with its own length penalty,
-                       which divides by |Y|
+    engine, float32    CTranslate2, with the same weights: greedy, and a beam of 4 with its own length
+                       penalty, which divides by |Y|
     engine, int8       the same with matrices of 8-bit integers
 
-ROUNDS times in turn. "speed" is sentences per second, round by round, sub-words included; "equal" is the share
-of translations that equal those of our search (greedy: greedy's; beam: the beam's). The captions may not be
-passed on, and are not in the log.
+ROUNDS times in turn. "speed" is sentences per second, round by round, sub-words included; "equal" is the
+share of translations that equal those of our search (greedy: greedy's; beam: the beam's). The captions may
+not be passed on, and are not in the log.
 """
 
 import hashlib
@@ -105,7 +105,8 @@ def measure(translator, folders, sources, references):
         model = said["ours, beam" if name.endswith("beam") else "ours, greedy"]
         equal = sum(a == b for a, b in zip(said[name], model, strict=True)) / len(sources)
         score = bleu(said[name], references, 1).value
-        entries.append({"name": name, "speed": speeds[name], "equal": round(equal, 4), "bleu": round(score, 2)})
+        numbers = {"speed": speeds[name], "equal": round(equal, 4), "bleu": round(score, 2)}
+        entries.append({"name": name, **numbers})
     return entries
 
 
@@ -127,7 +128,8 @@ def main(run=COMMITTED):
     with tempfile.TemporaryDirectory() as parent:
         folders = {kind: export(translator, Path(parent) / kind, kind) for kind in KINDS}
         megabytes = {k: round((f / "model.bin").stat().st_size / 1e6, 1) for k, f in folders.items()}
-        entries = measure(translator, folders, *map(list, zip(*((p.source, p.target) for p in pairs), strict=True)))
+        sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
+        entries = measure(translator, folders, sources, references)
     log = {
         "what": "sentences per second, share of sentences equal to ours, BLEU: see engine.py",
         "model": hashlib.sha256((run / "model.safetensors").read_bytes()).hexdigest(),

@@ -2,11 +2,12 @@
 
     HEED_DATA=... python assets/13_decoding/searches.py [RUN]
 
-RUN is a folder that `python -m heed train` has made; without it, the committed model of chapter 14. The script
-writes searches.json beside this file; on one core it takes about ten minutes.
+RUN is a folder that `python -m heed train` has made; without it, the committed model of chapter 14. The
+script writes searches.json beside this file; on one core it takes about ten minutes.
 
-    beams      Multi30k's 1,014 held-out captions (the split "val"): BLEU, the mean log P of a translation, and
-               its mean number of tokens, EOS included, for each width and each exponent of the length penalty
+    beams      Multi30k's 1,014 held-out captions (the split "val"): BLEU, the mean log P of a translation,
+               and its mean number of tokens, EOS included, for each width and each exponent of the length
+               penalty
     samples    the same for three ways to draw, three seeds each; "distinct" is the mean number of different
                translations of a caption among the three
     errors     the share of the captions for which a beam, with no penalty, has found a translation that is
@@ -14,9 +15,9 @@ writes searches.json beside this file; on one core it takes about ten minutes.
                probable one
     empty      the mean log P of the empty translation, and the share of captions for which that is more
                probable than the beam's of the same width
-    counts     of Multi30k's 1,000 test captions, for greedy and for a beam of 4 with a penalty of 1: what BLEU
-               counts, ten numbers a caption (equal runs of one to four words, all runs of the translation, words
-               of the translation, words of the reference)
+    counts     of Multi30k's 1,000 test captions, for greedy and for a beam of 4 with a penalty of 1: what
+               BLEU counts, ten numbers a caption (equal runs of one to four words, all runs of the
+               translation, words of the translation, words of the reference)
 
 The captions may not be passed on, and are not in the log.
 """
@@ -43,7 +44,12 @@ LOG = HERE / "searches.json"
 WIDTHS = (1, 2, 4, 8, 16)
 PENALTIES = (0.0, 1.0)
 OTHERS = ((4, 0.5), (4, 2.0))  # (width, penalty)
-DRAWS = {"all": {}, "top-k 10": {"top_k": 10}, "top-p 0.8": {"top_p": 0.8}, "temperature 0.5": {"temperature": 0.5}}
+DRAWS = {
+    "all": {},
+    "top-k 10": {"top_k": 10},
+    "top-p 0.8": {"top_p": 0.8},
+    "temperature 0.5": {"temperature": 0.5},
+}
 SEEDS = (0, 1, 2)
 WIDE = 8  # of the beams that look for search errors
 MARGIN = 1e-3  # two sums of float32 are equal up to this
@@ -112,7 +118,11 @@ def main(run=COMMITTED):
         "model": hashlib.sha256((run / "model.safetensors").read_bytes()).hexdigest(),
         "parameters": sum(p.numel() for p in translator.model.parameters()),
         "captions": {"val": len(held_out.sources), "test": len(test.sources)},
-        "versions": {"heed": heed.__version__, "torch": torch.__version__, "python": platform.python_version()},
+        "versions": {
+            "heed": heed.__version__,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+        },
         "hardware": HARDWARE,
         "seeds": SEEDS,
     }
@@ -148,7 +158,7 @@ def main(run=COMMITTED):
     log["counts"] = {}
     for name, search in {"greedy": greedy, "beam": partial(beam, width=4, penalty=1.0)}.items():
         entry, texts, _ = test.measure(search)
-        log["counts"][name] = evaluate._sentence_counts(texts, test.references).tolist()
+        log["counts"][name] = evaluate.sentence_counts(texts, test.references).tolist()
         log.setdefault("test", {})[name] = entry
     log["seconds"] = round(time.perf_counter() - began)
     write(log)
@@ -156,7 +166,9 @@ def main(run=COMMITTED):
 
 def write(log):
     """The log as JSON, a line for each entry of a list."""
-    counts = {name: [json.dumps(row, separators=(",", ":")) for row in rows] for name, rows in log["counts"].items()}
+    counts = {
+        name: [json.dumps(row, separators=(",", ":")) for row in rows] for name, rows in log["counts"].items()
+    }
     text = json.dumps({**log, "counts": "COUNTS"}, indent=1)
     rows = ",\n  ".join(f'"{name}": [' + ",".join(lines) + "]" for name, lines in counts.items())
     LOG.write_text(text.replace('"COUNTS"', "{\n  " + rows + "\n }") + "\n", encoding="utf-8", newline="\n")

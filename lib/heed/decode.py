@@ -51,10 +51,7 @@ class GrowingCache:
         return [room[:, :, :end] for room in self.room]
 
     def select(self, rows):
-        """Go on with these rows in this order.
-
-        rows: a LongTensor, in which one may recur
-        """
+        """Go on with these rows, in this order; one may recur."""
         if len(rows) != len(self.room[0]):
             self.room = [room[rows] for room in self.room]
             return
@@ -86,10 +83,7 @@ class FixedCache:
         return self.projected
 
     def select(self, rows):
-        """Go on with these rows in this order.
-
-        rows: a LongTensor, in which one may recur
-        """
+        """Go on with these rows, in this order; one may recur."""
         sentence = self.sentence[rows]
         if torch.equal(sentence, self.sentence):
             return  # rows moved among hypotheses of one sentence only
@@ -351,7 +345,7 @@ def beam(model, source, width=4, penalty=1.0, n_max=None):
         writer = start_decoding(model, source[limits > 0])
         ids, kept = writer.first, Hypotheses(source, limits, penalty)
         while kept.live.any():
-            logits = writer.step(ids).view(*kept.log_p.shape, -1)  # (b, m, vocab)
+            logits = writer.step(ids).view(*kept.log_p.shape, -1)
             y, parents, log_p = expand(logits, kept.log_p, width)  # (b, m) each
             kept.append(y, parents, log_p)
             kept.end()
@@ -374,11 +368,9 @@ def check_beam(width, penalty):
 class Hypotheses:
     """The hypotheses of all sentences in a beam, and the best that has ended.
 
-    rows: (b), which sentences of the batch these are
-    said: (b, m, n), their tokens
-    log_p: (b, m), their log P; -inf for one that has left the beam
-    best: (b), the best score of those that have left it
-    live: (b), whether a sentence is still searched
+    rows says which sentences of the batch these are, said holds their tokens,
+    and log_p their log P: -inf for one that has left the beam. best is the best
+    score of those that have left it; live says who is still searched.
     """
 
     def __init__(self, source, limits, penalty):
@@ -391,10 +383,15 @@ class Hypotheses:
         self.answers = [[] for _ in source]
 
     def append(self, y, parents, log_p):
-        """Go on with these hypotheses: y (b, m) after the parents (b, m)."""
+        """Go on with these hypotheses.
+
+        y: (b, m), their new tokens
+        parents: (b, m), the hypotheses that they continue
+        log_p: (b, m)
+        """
         m = self.said.shape[1]
         first = m * torch.arange(len(self.rows), device=y.device)
-        self.parents = parents + first[:, None]  # (b, m), rows of the caches
+        self.parents = parents + first[:, None]  # (b, m)
         before = self.said.take_along_dim(parents[..., None], dim=1)
         self.said = torch.cat([before, y[..., None]], dim=-1)
         self.log_p = log_p
@@ -425,7 +422,7 @@ class Hypotheses:
         self.live = self.live & (n < self.limits) & (hope > self.best)
 
     def go_on(self):
-        """The next ids to read (b·m, 1), and the rows of the caches before them.
+        """The next ids to read, and which rows of the caches they continue.
 
         A sentence that is done is computed on until a quarter of them is, as in
         `generate`.

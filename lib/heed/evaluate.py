@@ -136,7 +136,7 @@ def bleu(hypotheses, references, n_resamples=1000):
     Raises ValueError for lists that are empty, of different lengths, or not of
     strings.
     """
-    return _score(BLEU(), hypotheses, references, n_resamples)
+    return measured(BLEU(), hypotheses, references, n_resamples)
 
 
 def chrf(hypotheses, references, n_resamples=1000):
@@ -147,10 +147,11 @@ def chrf(hypotheses, references, n_resamples=1000):
     It needs no tokens, so it can compare languages whose words are long or not
     parted. Takes, returns and raises what `bleu` does.
     """
-    return _score(CHRF(), hypotheses, references, n_resamples)
+    return measured(CHRF(), hypotheses, references, n_resamples)
 
 
-def _score(metric, hypotheses, references, n_resamples):
+def measured(metric, hypotheses, references, n_resamples):
+    """The score of a text by one of sacreBLEU's metrics, as a `Score`."""
     check_texts(hypotheses, references)
     texts = hypotheses, [references]
     score = metric.corpus_score(*texts, n_bootstrap=n_resamples)
@@ -178,8 +179,7 @@ def paired(a, b, references, n_resamples=1000, seed=12345):
 
     A test set is a sample: other sentences would have given other scores. So a
     thousand test sets are drawn from this one, with replacement. Both systems
-    meet the same hard sentences in each, and their difference varies far less
-    than either score does.
+    meet the same hard sentences in each (Koehn 2004).
 
         p = share of the resamples whose difference is as far from the
             resamples' mean as a − b is from 0
@@ -191,11 +191,11 @@ def paired(a, b, references, n_resamples=1000, seed=12345):
     Raises ValueError for lists that are empty, of different lengths, or not of
     strings.
     """
-    counts = [_sentence_counts(system, references) for system in (a, b)]
+    counts = [sentence_counts(system, references) for system in (a, b)]
     n, rng = len(references), np.random.default_rng(seed)
-    value_a, value_b = (_bleu_of(c.sum(axis=0)) for c in counts)
+    value_a, value_b = (bleu_of(c.sum(axis=0)) for c in counts)
     times = rng.multinomial(n, np.full(n, 1 / n), size=n_resamples)
-    drawn_a, drawn_b = ([_bleu_of(row) for row in times @ c] for c in counts)
+    drawn_a, drawn_b = ([bleu_of(row) for row in times @ c] for c in counts)
     differences = np.array(drawn_a) - np.array(drawn_b)
     difference = value_a - value_b
     low, high = np.quantile(differences, [0.025, 0.975])
@@ -205,7 +205,7 @@ def paired(a, b, references, n_resamples=1000, seed=12345):
     return Comparison(value_a, value_b, difference, *interval, float(p))
 
 
-def _sentence_counts(hypotheses, references):
+def sentence_counts(hypotheses, references):
     """What BLEU counts, one row per sentence; a text's score is of their sum.
 
     Returns ten numbers a sentence: right runs of one to four words, all runs,
@@ -219,7 +219,7 @@ def _sentence_counts(hypotheses, references):
     return np.array(rows)
 
 
-def _bleu_of(counts):
+def bleu_of(counts):
     """The BLEU of a text with these counts, smoothed as `bleu`'s is."""
     *runs, sys_len, ref_len = counts.tolist()
     counts = runs[:4], runs[4:], sys_len, ref_len
