@@ -1,19 +1,28 @@
-"""The ladder of chapter 14: the models of chapters 02, 03 and 11 on the same data, in the same time.
+"""The ladder of chapter 14: the models of chapters 02, 03 and 11 on the same data, at the same budget.
 
-    HEED_DATA=... python assets/14_a_real_translator/ladder.py runs/multi30k-10min [runs/another-seed ...]
+    HEED_DATA=... OMP_NUM_THREADS=1 python assets/14_a_real_translator/ladder.py --minutes 6
 
-Each folder holds a Transformer that `python -m heed train` has trained for some minutes of wall clock. For
-each of them this script trains the two recurrent models: same sentences, same sub-words, same batches of
-tokens, same label smoothing, same loop, same minutes, same seed. (They get a few seconds more: the
-Transformer's minutes began before its sentences were read.) All of them then translate Multi30k's test set.
+Same sentences, same sub-words, same batches of tokens, same label smoothing, same dropout, same optimizer
+(AdamW), same shape of the learning rate, same loop. The budget is time, but it is counted in updates, so that
+other work on the machine changes nothing. (One thread: a recurrent network is many small operations, after
+each of which two threads wait for each other.)
 
-It writes ladder.json, which the chapter draws. A folder that is trained is not trained again.
+1. `speed`: how long an update of each model takes, measured by turns; so many fit into the minutes.
+2. `search`: each model is trained with each of RATES for a third of its updates. The lowest loss on the
+   held-out captions decides. The test captions are not read.
+3. `train`: each model at its rate, for all its updates, with each of SEEDS.
+4. `measure`: the weights that the held-out captions liked best translate the test captions, once.
+
+Steps 1 to 3 are done only where they have not been done; what they leave is in --work. It writes ladder.json,
+which the chapter draws.
 """
 
 import argparse
 import json
-import math
 import platform
+import statistics
+import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -26,15 +35,26 @@ from heed.data import TokenBatches
 from heed.decode import beam, greedy, translate
 from heed.engine import fit
 from heed.evaluate import bleu, chrf, paired
+from heed.loss import translation_loss
+from heed.recipe import read
 from heed.recurrent import Seq2Seq, free_run
 from heed.text import PAD
 
 HERE = Path(__file__).parent
+RECIPE = HERE.parents[1] / "recipes" / "multi30k-10min.toml"
+MODELS = ("encoder–decoder", "with attention", "Transformer")
 RECURRENT = {
     "encoder–decoder": (Seq2Seq, {"d_embed": 256, "d_hidden": 512}),
     "with attention": (AttentionSeq2Seq, {"d_embed": 256, "d_hidden": 256}),
 }
-RATE = 2e-3  # AdamW's; Muon is made for plain matrices, and a GRU's hold three of them on top of one another
+TRANSFORMER = {"n_layers": 3, "d_model": 256, "d_ff": 512, "n_heads": 4}
+DROPOUT = 0.1
+RATES = (1e-3, 2e-3, 4e-3)
+SEEDS = (0, 1, 2)
+TRAINING = {
+    "optimizer": "adamw", "clip": 1.0, "schedule": "trapezoid", "warmup": 0.1, "precision": "bf16",
+    "every": 60, "keep": 3,
+}  # fmt: skip
 LENGTHS = ((1, 8), (9, 11), (12, 15), (16, 99))  # words of the source sentence
 
 
@@ -47,32 +67,179 @@ def recurrent_loss(model, batch, smoothing):
     )  # fmt: skip
 
 
-def train(name, translator, folder, pairs, val):
-    """Train one of the recurrent models as the Transformer's recipe was, unless that has been done."""
-    training = translator.recipe["training"]
-    kind, sizes = RECURRENT[name]
-    vocab = len(translator.subwords)
-    torch.manual_seed(training["seed"])
-    model = kind(vocab, vocab, **sizes)
-    done = folder / "done.json"
-    if not done.is_file():
-        batches = TokenBatches(pairs, training["tokens"], training["seed"])
-        held_out = TokenBatches(val, training["tokens"])
-        n_tokens = sum(len(target) - 1 for _, target in val)
+def with_dropout(model, p):
+    """Dropout on the vectors of all tokens, and on what the output layer reads. Returns the model."""
 
-        def validate(model):
-            plan = held_out.epoch(0)
-            return sum(recurrent_loss(model, held_out.batch(rows), 0.0).item() for rows in plan) / n_tokens
+    def after(module, given, out):
+        return F.dropout(out, p, model.training)
 
-        result = fit(
-            model, batches, lambda model, batch: recurrent_loss(model, batch, training["smoothing"]), folder,
-            minutes=training["minutes"], optimizer="adamw", lr=RATE, clip=training["clip"],
-            warmup=training["warmup"], cooldown=training["cooldown"], precision=training["precision"],
-            seed=training["seed"], every=training["every"], validate=validate, keep=training["keep"],
-            fingerprint=f"{name} {sizes} {translator.subwords.fingerprint}",
-        )  # fmt: skip
-        done.write_text(json.dumps(vars(result), indent=1), encoding="utf-8", newline="\n")
+    def before(module, given):
+        return (F.dropout(given[0], p, model.training),)
+
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.Embedding):
+            module.register_forward_hook(after)
+        if name.endswith("decoder.out"):
+            module.register_forward_pre_hook(before)
     return model
+
+
+def write(model, source):
+    """The search of the recurrent models: greedy."""
+    return free_run(model, source, n_max=2 * source.shape[1] + 10).tolist()
+
+
+class Ladder:
+    """What all trainings have in common, and what has been found so far.
+
+    work: a folder for the trainings
+    minutes: the budget
+    """
+
+    def __init__(self, work, minutes):
+        self.work, self.minutes, self.recipe = work, minutes, read(RECIPE)
+        work.mkdir(parents=True, exist_ok=True)
+        train, val = (recipe.sentences(self.recipe, split) for split in ("train", "val"))
+        self.subwords = recipe.learn_subwords(self.recipe, train)
+        self.pairs, self.val = (recipe.encoded(pairs, self.subwords) for pairs in (train, val))
+        self.tokens, self.smoothing = self.recipe["training"]["tokens"], self.recipe["training"]["smoothing"]
+        self.n_tokens = sum(len(target) - 1 for _, target in self.pairs)
+
+    def model(self, name, seed):
+        """A model with fresh weights, and its loss."""
+        vocab = len(self.subwords)
+        if name in RECURRENT:
+            kind, sizes = RECURRENT[name]
+            torch.manual_seed(seed)
+            return with_dropout(kind(vocab, vocab, **sizes), DROPOUT), recurrent_loss
+        made = {"model": {**TRANSFORMER, "dropout": DROPOUT, "norm": "pre"}, "training": {"seed": seed}}
+        return recipe.build(made, vocab), translation_loss
+
+    def train(self, name, lr, seed, updates, folder):
+        """Train a model, unless that has been done. Returns it, and the lowest held-out loss."""
+        model, loss = self.model(name, seed)
+        done = folder / "done.json"
+        if not done.is_file():
+            batches = TokenBatches(self.pairs, self.tokens, seed)
+            held_out = TokenBatches(self.val, self.tokens)
+            n_tokens = sum(len(target) - 1 for _, target in self.val)
+
+            def validate(model):
+                plan = held_out.epoch(0)
+                return sum(loss(model, held_out.batch(rows), 0.0).item() for rows in plan) / n_tokens
+
+            result = fit(
+                model, batches, lambda model, batch: loss(model, batch, self.smoothing), folder,
+                **TRAINING, updates=updates, lr=lr, seed=seed, validate=validate,
+                fingerprint=f"{name} {self.subwords.fingerprint}",
+            )  # fmt: skip
+            done.write_text(json.dumps(vars(result), indent=1), encoding="utf-8", newline="\n")
+        return model, json.loads(done.read_text(encoding="utf-8"))["value"]
+
+    def kept(self, name, make):
+        """What `make` gives, as JSON, from the folder of the trainings where it is there."""
+        file = self.work / f"{name}.json"
+        if not file.is_file():
+            file.write_text(json.dumps(make(), indent=1, ensure_ascii=False), encoding="utf-8", newline="\n")
+        return json.loads(file.read_text(encoding="utf-8"))
+
+    # --- 1. Speed ---------------------------------------------------------------------------------------
+
+    def speed(self, rounds=3, steps=8):
+        """Seconds an update of each model takes: the median over rounds, in which the models take turns."""
+        seconds = {name: [] for name in MODELS}
+        for k in range(rounds):
+            for name in MODELS:
+                model, loss = self.model(name, 0)
+                batches, stamps = TokenBatches(self.pairs, self.tokens, k), []
+
+                def timed(model, batch, loss=loss, stamps=stamps):
+                    stamps.append(time.perf_counter())
+                    return loss(model, batch, self.smoothing)
+
+                fit(
+                    model, batches, timed, self.work / "speed" / f"{name}-{k}",
+                    **{**TRAINING, "keep": 0}, updates=2 * steps, lr=1e-3,
+                )  # fmt: skip
+                seconds[name].append((stamps[-1] - stamps[steps - 1]) / steps)
+        return {name: statistics.median(each) for name, each in seconds.items()}
+
+    def updates(self):
+        """How many updates of each model fit into the minutes."""
+        return {name: int(60 * self.minutes / s) for name, s in self.kept("speed", self.speed).items()}
+
+    # --- 2. Search --------------------------------------------------------------------------------------
+
+    def search(self):
+        """Held-out loss of each model and rate, after a third of the updates, with seed 0."""
+        found = {}
+        for name, updates in self.updates().items():
+            for lr in RATES:
+                folder = self.work / "search" / f"{name}-{lr}"
+                found.setdefault(name, {})[str(lr)] = self.train(name, lr, 0, updates // 3, folder)[1]
+                print(f"search, {name}, rate {lr}: {found[name][str(lr)]:.3f}", flush=True)
+        return found
+
+    def rates(self):
+        """The best rate of each model."""
+        return {name: float(min(of, key=of.get)) for name, of in self.kept("search", self.search).items()}
+
+    # --- 3. Train ---------------------------------------------------------------------------------------
+
+    def trained(self, name, seed):
+        """The model of one rung, and the folder of its training."""
+        folder = self.work / f"{name}-{seed}"
+        return self.train(name, self.rates()[name], seed, self.updates()[name], folder)[0], folder
+
+    # --- 4. Measure -------------------------------------------------------------------------------------
+
+    def climb(self, seed):
+        """What the log keeps of this seed: the rungs, each compared with the one below it."""
+        sources, references = zip(*recipe.sentences(self.recipe, "test"), strict=True)
+        lengths, rungs, written = [len(source.split()) for source in sources], [], {}
+
+        def said(model, search):
+            return translate(model.eval(), self.subwords, sources, search=search)
+
+        def rung(name, model, folder, file, search, how, below):
+            model.load_state_dict(checkpoint.load(folder / file)["model"])
+            mine, line = said(model, search), last_line(folder, "tokens_per_second")
+            updates = last_line(folder, "step")["step"]
+            score, step = bleu(mine, references), paired(mine, written[below], references) if below else None
+            rungs.append({
+                "name": name,
+                "how": how,
+                "parameters": sum(p.numel() for p in model.parameters()),
+                "updates": updates,
+                "epochs": round(line["tokens"] / line["step"] * updates / self.n_tokens, 2),
+                "bleu": round(score.value, 2),
+                "interval": [round(score.low, 2), round(score.high, 2)],
+                "chrf": round(chrf(mine, references).value, 2),
+                "by_length": by_length(mine, references, lengths),
+                "step": step and {
+                    "above": below,
+                    "bleu": round(step.difference, 2),
+                    "interval": [round(step.low, 2), round(step.high, 2)],
+                    "p": round(step.p, 4),
+                },
+            })  # fmt: skip
+            written[name] = mine
+            print(f"seed {seed}, {name}: {score.value:.2f}", flush=True)
+
+        below = None
+        for name in MODELS:
+            model, folder = self.trained(name, seed)
+            rung(name, model, folder, "best.pt", write if name in RECURRENT else greedy, "greedy", below)
+            below = name
+        rung("+ averaging", model, folder, "average.pt", greedy, "mean of snapshots, greedy", "Transformer")
+        better, file = "Transformer", "best.pt"
+        if last_line(folder, "used")["used"] == "average":  # as the held-out captions have decided
+            better, file = "+ averaging", "average.pt"
+        rung("+ beam", model, folder, file, beam, f"the weights of {better}, beam of 4", better)
+        beams = {n: said(model, partial(beam, width=n)) for n in (1, 2, 4, 8)}
+        widths = {n: round(bleu(each, references).value, 2) for n, each in beams.items()}
+        signature = bleu(written["+ beam"], references).signature
+        return {"seed": seed, "signature": signature, "rungs": rungs, "beam widths": widths}
 
 
 def last_line(folder, key):
@@ -81,109 +248,56 @@ def last_line(folder, key):
     return next(line for line in map(json.loads, reversed(lines)) if key in line)
 
 
-class Ladder:
-    """The rungs of one seed. Each is measured on the test set, and compared with the one below it."""
-
-    def __init__(self, folder):
-        self.folder, self.translator = folder, recipe.load(folder)
-        _, self.subwords, self.recipe = self.translator
-        self.seed = self.recipe["training"]["seed"]
-        self.pairs = self.encoded("train", self.recipe["data"]["longest"])
-        self.val = self.encoded("val", math.inf)
-        self.sources, self.references = zip(*recipe.sentences(self.recipe, "test"), strict=True)
-        self.lengths = [len(source.split()) for source in self.sources]
-        self.rungs, self.written = [], {}
-
-    def encoded(self, split, longest):
-        return recipe.encoded(recipe.sentences(self.recipe, split), self.subwords, longest)
-
-    def translate(self, model, search):
-        return translate(model.eval(), self.subwords, self.sources, search=search)
-
-    def climb(self):
-        """Train what is not trained, measure all. Returns what the log keeps of this seed."""
-        for name in RECURRENT:
-            plain = name.replace("–", "-").replace(" ", "-")
-            where = self.folder.parent / f"ladder-{plain}-{self.seed}"
-            model = train(name, self.translator, where, self.pairs, self.val)
-            self.rung(name, model, where, "best.pt", write, "greedy")
-        model, where = self.translator.model, self.folder
-        self.rung("Transformer", model, where, "best.pt", greedy, "greedy")
-        self.rung("+ averaging", model, where, "average.pt", greedy, "mean of snapshots, greedy")
-        better, file = "Transformer", "best.pt"
-        if last_line(where, "used")["used"] == "average":  # as the validation set has decided
-            better, file = "+ averaging", "average.pt"
-        self.rung("+ beam", model, where, file, beam, f"the weights of {better}, beam of 4", better)
-        widths = {
-            n: round(bleu(self.translate(model, partial(beam, width=n)), self.references).value, 2)
-            for n in (1, 2, 4, 8)
-        }
-        signature = bleu(self.written["+ beam"], self.references).signature
-        return {"seed": self.seed, "signature": signature, "rungs": self.rungs, "beam widths": widths}
-
-    def rung(self, name, model, where, file, search, how, below=None):
-        """Measure the weights in one file, and what they are better than the rung below."""
-        below = below or next(reversed(self.written), None)
-        model.load_state_dict(checkpoint.load(where / file)["model"])
-        written, line = self.translate(model, search), last_line(where, "tokens_per_second")
-        score, characters = bleu(written, self.references), chrf(written, self.references)
-        step = paired(written, self.written[below], self.references) if below else None
-        n_tokens = sum(len(target) - 1 for _, target in self.pairs)
-        self.rungs.append({
-            "name": name,
-            "how": how,
-            "parameters": sum(p.numel() for p in model.parameters()),
-            "updates": line["step"],
-            "epochs": round(line["tokens"] / n_tokens, 2),
-            "tokens_per_second": round(line["tokens"] / line["seconds"]),
-            "bleu": round(score.value, 2),
-            "interval": [round(score.low, 2), round(score.high, 2)],
-            "chrf": round(characters.value, 2),
-            "by_length": self.by_length(written),
-            "step": step and {
-                "above": below,
-                "bleu": round(step.difference, 2),
-                "interval": [round(step.low, 2), round(step.high, 2)],
-                "p": round(step.p, 4),
-            },
-        })
-        self.written[name] = written
-        print(f"seed {self.seed}, {name}: {score.value:.2f}", flush=True)
-
-    def by_length(self, written):
-        """BLEU of short and of long sentences apart: [from, to, sentences, BLEU]."""
-        rows = []
-        for low, high in LENGTHS:
-            chosen = [i for i, n in enumerate(self.lengths) if low <= n <= high]
-            score = bleu([written[i] for i in chosen], [self.references[i] for i in chosen], n_resamples=1)
-            rows.append([low, high, len(chosen), round(score.value, 2)])
-        return rows
-
-
-def write(model, source):
-    """The search of the recurrent models: greedy."""
-    return free_run(model, source, n_max=2 * source.shape[1] + 10).tolist()
+def by_length(written, references, lengths):
+    """BLEU of short and of long sentences apart: [from, to, sentences, BLEU]."""
+    rows = []
+    for low, high in LENGTHS:
+        chosen = [i for i, n in enumerate(lengths) if low <= n <= high]
+        score = bleu([written[i] for i in chosen], [references[i] for i in chosen], n_resamples=1)
+        rows.append([low, high, len(chosen), round(score.value, 2)])
+    return rows
 
 
 def main():
     words = argparse.ArgumentParser(description="Train and measure the rungs of chapter 14's ladder.")
-    words.add_argument("folders", nargs="+", type=Path, help="Transformers trained by the recipe, one a seed")
-    words.add_argument("--hardware", default="2 cores of an Intel Xeon, CPU", help="in words")
+    words.add_argument("--minutes", type=float, default=6, help="the budget of each training; else 6")
+    words.add_argument("--work", type=Path, default=Path("runs", "ladder"), help="where the trainings lie")
+    words.add_argument("--until", choices=("speed", "search", "train", "measure"), default="measure")
+    words.add_argument("--hardware", default="one core", help="where the speed was measured, in words")
     words.add_argument("--to", type=Path, default=HERE / "ladder.json")
     words = words.parse_args()
-    runs = [Ladder(folder).climb() for folder in words.folders]
-    settings = recipe.load(words.folders[0]).recipe
+    ladder = Ladder(words.work, words.minutes)
+    print(ladder.updates(), flush=True)
+    if words.until == "speed":
+        return
+    print(ladder.rates(), flush=True)
+    if words.until == "search":
+        return
+    for seed in SEEDS:
+        for name in MODELS:
+            ladder.trained(name, seed)
+    if words.until == "train":
+        return
     log = {
         "task": "Multi30k, German to English, test_2016_flickr, 1,000 sentences",
-        "budget": f"{settings['training']['minutes']:g} minutes of wall clock each, {words.hardware}",
+        "budget": f"as many updates as fit into {words.minutes:g} minutes, {words.hardware}",
         "versions": {"torch": torch.__version__, "python": platform.python_version()},
-        "threads": torch.get_num_threads(),
-        "recurrent": {name: sizes for name, (_, sizes) in RECURRENT.items()} | {"adamw rate": RATE},
-        "transformer": {part: settings[part] for part in ("model", "training")},
-        "runs": runs,
-    }
+        "seconds an update": {name: round(s, 3) for name, s in ladder.kept("speed", dict).items()},
+        "recurrent": {name: sizes for name, (_, sizes) in RECURRENT.items()},
+        "transformer": TRANSFORMER,
+        "all": {"dropout": DROPOUT, "tokens": ladder.tokens, "smoothing": ladder.smoothing, **TRAINING},
+        "search": {
+            "what": "the learning rate, on the held-out captions, after a third of the updates, with seed 0",
+            "held-out loss": {
+                name: {lr: round(value, 3) for lr, value in of.items()}
+                for name, of in ladder.kept("search", dict).items()
+            },
+            "rate": ladder.rates(),
+        },
+        "runs": [ladder.climb(seed) for seed in SEEDS],
+    }  # fmt: skip
     words.to.write_text(json.dumps(log, indent=1, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
