@@ -35,7 +35,7 @@ def test_what_the_chapter_says_of_the_engine(log, runs):
     for how in ("greedy", "beam"):
         assert runs[f"ours, {how}"]["equal"] == 1
         assert speed[f"engine, int8, {how}"] > 1.3 * speed[f"engine, float32, {how}"]
-        assert abs(runs[f"engine, int8, {how}"]["bleu"] - runs[f"engine, float32, {how}"]["bleu"]) <= 0.3
+        assert abs(runs[f"engine, int8, {how}"]["bleu"] - runs[f"engine, float32, {how}"]["bleu"]) <= 0.5
     assert runs["ours, beam"]["bleu"] > runs["ours, greedy"]["bleu"] + 1
     assert 3.4 < log["megabytes"]["float32"] / log["megabytes"]["int8"] < 4
 

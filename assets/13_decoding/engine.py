@@ -89,7 +89,7 @@ def ways(translator, folders):
 
 
 def measure(translator, folders, sources, references):
-    """The entries of the log, one a name."""
+    """After each round, the entries of the log, one a name."""
     found = ways(translator, folders)
     said, speeds = {}, {name: [] for name in NAMES}
     for name in NAMES:
@@ -100,14 +100,15 @@ def measure(translator, folders, sources, references):
             said[name] = found[name](sources)
             speeds[name].append(round(len(sources) / (time.perf_counter() - began), 1))
             print(name, speeds[name][-1], flush=True)
-    entries = []
-    for name in NAMES:
-        model = said["ours, beam" if name.endswith("beam") else "ours, greedy"]
-        equal = sum(a == b for a, b in zip(said[name], model, strict=True)) / len(sources)
-        score = bleu(said[name], references, 1).value
-        numbers = {"speed": speeds[name], "equal": round(equal, 4), "bleu": round(score, 2)}
-        entries.append({"name": name, **numbers})
-    return entries
+        yield [entry(name, said, speeds, references) for name in NAMES]
+
+
+def entry(name, said, speeds, references):
+    """What the log holds of one name."""
+    ours = said["ours, beam" if name.endswith("beam") else "ours, greedy"]
+    equal = sum(a == b for a, b in zip(said[name], ours, strict=True)) / len(ours)
+    score = bleu(said[name], references, 1).value
+    return {"name": name, "speed": [*speeds[name]], "equal": round(equal, 4), "bleu": round(score, 2)}
 
 
 def processor():
@@ -121,15 +122,11 @@ def processor():
 
 
 def main(run=COMMITTED):
-    """Export, measure, and write the log."""
+    """Export, measure, and write the log, again after each round."""
     run = Path(run)
     translator = recipe.load(run)
     pairs = multi30k("test")
-    with tempfile.TemporaryDirectory() as parent:
-        folders = {kind: export(translator, Path(parent) / kind, kind) for kind in KINDS}
-        megabytes = {k: round((f / "model.bin").stat().st_size / 1e6, 1) for k, f in folders.items()}
-        sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
-        entries = measure(translator, folders, sources, references)
+    sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
     log = {
         "what": "sentences per second, share of sentences equal to ours, BLEU: see engine.py",
         "model": hashlib.sha256((run / "model.safetensors").read_bytes()).hexdigest(),
@@ -137,8 +134,6 @@ def main(run=COMMITTED):
         "captions": len(pairs),
         "width": WIDTH,
         "threads": 1,
-        "megabytes": megabytes,
-        "runs": entries,
         "versions": {
             "heed": heed.__version__,
             "torch": torch.__version__,
@@ -147,7 +142,12 @@ def main(run=COMMITTED):
         },
         "hardware": f"1 thread of {processor()} ({os.cpu_count()} cores visible)",
     }
-    LOG.write_text(json.dumps(log, indent=1) + "\n", encoding="utf-8", newline="\n")
+    with tempfile.TemporaryDirectory() as parent:
+        folders = {kind: export(translator, Path(parent) / kind, kind) for kind in KINDS}
+        sizes = {kind: (folder / "model.bin").stat().st_size for kind, folder in folders.items()}
+        log["megabytes"] = {kind: round(size / 1e6, 1) for kind, size in sizes.items()}
+        for log["runs"] in measure(translator, folders, sources, references):
+            LOG.write_text(json.dumps(log, indent=1) + "\n", encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":
