@@ -120,19 +120,13 @@ class Score(NamedTuple):
 def bleu(hypotheses, references, n_resamples=1000):
     """How many runs of one to four words a translation shares with a human one.
 
-    As sacreBLEU counts them (Papineni et al. 2002; Post 2018). Tokens as in
-    WMT's script 13a, upper and lower case kept apart. Of a text as a whole: the
-    mean of its sentences' BLEU is another number.
+    As sacreBLEU counts them (Papineni et al. 2002; Post 2018): words as in
+    WMT's script 13a, upper and lower case kept apart, of a text as a whole.
 
-    hypotheses, references: lists of strings, as people would print them, not
-        cut into tokens
-    n_resamples: how many texts are drawn from this one, with replacement, for
-        the interval; 1 for no interval
+    hypotheses, references: lists of strings, not cut into words
+    n_resamples: how many texts are drawn for the interval; 1 for none
 
-    Returns `Score`; its signature belongs beside the number wherever that is
-    published. The interval is the one that the command `sacrebleu --confidence`
-    prints as μ ± …, with the seed that the signature names: 12345, or the
-    environment variable SACREBLEU_SEED.
+    Returns `Score`, whose interval is what `sacrebleu --confidence` prints.
     Raises ValueError for lists that are empty, of different lengths, or not of
     strings.
     """
@@ -142,10 +136,7 @@ def bleu(hypotheses, references, n_resamples=1000):
 def chrf(hypotheses, references, n_resamples=1000):
     """How many runs of one to six characters it shares with a human one.
 
-    (Popović 2015)
-
-    It needs no tokens, so it can compare languages whose words are long or not
-    parted. Takes, returns and raises what `bleu` does.
+    (Popović 2015) Takes, returns and raises what `bleu` does.
     """
     return measured(CHRF(), hypotheses, references, n_resamples)
 
