@@ -43,15 +43,24 @@ def test_without_a_penalty_a_wider_beam_writes_shorter_and_more_probable(log):
     assert max(bleu) > bleu[0] + 0.3 and max(bleu) > bleu[-1] + 0.3
 
 
+def test_what_the_text_says_in_words(log):
+    assert 0.5 < log["errors"]["more probable"] < 0.6  # about half
+    assert 1 / 8 < log["empty"]["more probable"] < 1 / 6  # one in seven
+    assert log["paired"]["p"] < 0.01 and log["paired"]["low"] > 0
+    assert 0.04 < log["rounded"] < 0.09
+
+
 def test_a_beam_of_one_is_greedy_whatever_the_penalty(log):
     one = [entry for entry in log["beams"] if entry["width"] == 1]
     assert len({(entry["bleu"], entry["tokens"], entry["log_p"]) for entry in one}) == 1
 
 
-def test_the_counts_give_thebleu_of_the_test_captions(log):
+def test_the_counts_give_the_bleu_of_the_test_captions(log):
     for name, rows in log["counts"].items():
         rows = np.array(rows)
-        assert math.isclose(bleu_of(rows.sum(0)), log["test"][name]["bleu"], abs_tol=0.006)
+        value, low, high, signature = log["test"][name]["bleu"]
+        assert math.isclose(bleu_of(rows.sum(0)), value, abs_tol=0.006)
+        assert low < value < high and "tok:13a" in signature
         assert (rows[:, :4] <= rows[:, 4:8]).all() and (rows[:, 4] == rows[:, 8]).all()
     human = [np.array(rows)[:, 9] for rows in log["counts"].values()]
     assert (human[0] == human[1]).all()

@@ -1,9 +1,10 @@
 """What greedy, beam and sampling find with a trained translator: how probable it is, how long, and how good.
 
-    HEED_DATA=... python assets/13_decoding/searches.py [RUN]
+    HEED_DATA=... python assets/13_decoding/searches.py [--run RUN] [PART ...]
 
 RUN is a folder that `python -m heed train` has made; without it, the committed model of chapter 14. The
-script writes searches.json beside this file; on one core it takes about ten minutes.
+script writes searches.json beside this file; on one core it takes about ten minutes. With the names of parts
+(beams, samples, test, rounded), it measures only these, and the rest of the log stays.
 
     beams      Multi30k's 1,014 held-out captions (the split "val"): BLEU, the mean log P of a translation,
                and its mean number of tokens, EOS included, for each width and each exponent of the length
@@ -18,19 +19,24 @@ script writes searches.json beside this file; on one core it takes about ten min
     counts     of Multi30k's 1,000 test captions, for greedy and for a beam of 4 with a penalty of 1: what
                BLEU counts, ten numbers a caption (equal runs of one to four words, all runs of the
                translation, words of the translation, words of the reference)
+    test       of the same: BLEU and chrF with intervals and signatures; and the paired comparison
+    rounded    the share of the 1,014 captions that are translated differently, greedily, when each row of
+               the linear layers' matrices is rounded to 8-bit integers times a scale
 
 The captions may not be passed on, and are not in the log.
 """
 
+import argparse
+import copy
 import hashlib
 import json
 import platform
-import sys
 import time
 from functools import partial
 from pathlib import Path
 
 import torch
+from torch import nn
 
 import heed
 from heed import evaluate, recipe
@@ -108,24 +114,9 @@ class Captions:
         return entry, texts, p
 
 
-def main(run=COMMITTED):
-    """Measure everything, and write the log."""
-    run, began = Path(run), time.perf_counter()
-    translator = recipe.load(run)
-    held_out, test = (Captions(translator, split) for split in ("val", "test"))
-    log = {
-        "what": "a translator's searches on Multi30k, German to English: see searches.py",
-        "model": hashlib.sha256((run / "model.safetensors").read_bytes()).hexdigest(),
-        "parameters": sum(p.numel() for p in translator.model.parameters()),
-        "captions": {"val": len(held_out.sources), "test": len(test.sources)},
-        "versions": {
-            "heed": heed.__version__,
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-        },
-        "hardware": HARDWARE,
-        "seeds": SEEDS,
-    }
+def beams(log, translator):
+    """The beams, and what they show of search errors and of the empty translation."""
+    held_out = Captions(translator, "val")
     tokens = [len(translator.subwords.encode(text)) + 1 for text in held_out.references]
     log["reference tokens"] = round(sum(tokens) / len(tokens), 3)
     log["beams"], found = [], {}
@@ -143,7 +134,11 @@ def main(run=COMMITTED):
     nothing = log_p(held_out.model, held_out.sources, [[] for _ in held_out.sources])
     beaten = (nothing > found[WIDE, 0.0]).double().mean()
     log["empty"] = {"log_p": round(nothing.mean().item(), 3), "more probable": round(beaten.item(), 4)}
-    print(log["errors"], log["empty"], flush=True)
+
+
+def samples(log, translator):
+    """The three ways to draw."""
+    held_out = Captions(translator, "val")
     log["samples"] = []
     for name, how in DRAWS.items():
         runs, said = [], []
@@ -155,19 +150,71 @@ def main(run=COMMITTED):
         kept = {key: [entry[key] for entry in runs] for key in runs[0]}
         log["samples"].append({"how": name, **kept, "distinct": round(distinct, 3)})
         print(log["samples"][-1], flush=True)
-    log["counts"] = {}
+
+
+def test(log, translator):
+    """Greedy and beam on the test captions: counts, scores, and the comparison."""
+    captions = Captions(translator, "test")
+    log["counts"], log["test"], said = {}, {}, []
     for name, search in {"greedy": greedy, "beam": partial(beam, width=4, penalty=1.0)}.items():
-        entry, texts, _ = test.measure(search)
-        log["counts"][name] = evaluate.sentence_counts(texts, test.references).tolist()
-        log.setdefault("test", {})[name] = entry
-    log["seconds"] = round(time.perf_counter() - began)
-    write(log)
+        entry, texts, _ = captions.measure(search)
+        said.append(texts)
+        log["counts"][name] = evaluate.sentence_counts(texts, captions.references).tolist()
+        log["test"][name] = entry
+        for kind in ("bleu", "chrf"):
+            score = getattr(evaluate, kind)(texts, captions.references)
+            numbers = (round(number, 2) for number in (score.value, score.low, score.high))
+            log["test"][name][kind] = [*numbers, score.signature]
+        print(log["test"][name], flush=True)
+    compared = evaluate.paired(said[1], said[0], captions.references)
+    log["paired"] = {key: round(value, 4) for key, value in compared._asdict().items()}
+
+
+def rounded(log, translator):
+    """What rounding the weights to 8 bits changes in greedy translations."""
+    captions, other = Captions(translator, "val"), copy.deepcopy(translator.model)
+    with torch.no_grad():
+        for module in other.modules():
+            if isinstance(module, nn.Linear):
+                scale = module.weight.abs().amax(dim=-1, keepdim=True) / 127
+                module.weight.copy_((module.weight / scale).round() * scale)
+    both = [search_all(model, captions.sources, greedy) for model in (translator.model, other)]
+    changed = sum(a != b for a, b in zip(*both, strict=True)) / len(captions.sources)
+    log["rounded"] = round(changed, 4)
+    print(log["rounded"], flush=True)
+
+
+PARTS = {"beams": beams, "samples": samples, "test": test, "rounded": rounded}
+
+
+def main(parts, run):
+    """Measure these parts, and write the log after each."""
+    translator = recipe.load(run)
+    log = json.loads(LOG.read_text(encoding="utf-8")) if LOG.is_file() else {}
+    log |= {
+        "what": "a translator's searches on Multi30k, German to English: see searches.py",
+        "model": hashlib.sha256((run / "model.safetensors").read_bytes()).hexdigest(),
+        "parameters": sum(p.numel() for p in translator.model.parameters()),
+        "captions": {split: len(multi30k(split)) for split in ("val", "test")},
+        "versions": {
+            "heed": heed.__version__,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+        },
+        "hardware": HARDWARE,
+        "seeds": SEEDS,
+    }
+    log.pop("seconds", None)
+    for part in parts:
+        PARTS[part](log, translator)
+        write(log)
 
 
 def write(log):
     """The log as JSON, a line for each entry of a list."""
     counts = {
-        name: [json.dumps(row, separators=(",", ":")) for row in rows] for name, rows in log["counts"].items()
+        name: [json.dumps(row, separators=(",", ":")) for row in rows]
+        for name, rows in log.get("counts", {}).items()
     }
     text = json.dumps({**log, "counts": "COUNTS"}, indent=1)
     rows = ",\n  ".join(f'"{name}": [' + ",".join(lines) + "]" for name, lines in counts.items())
@@ -176,4 +223,8 @@ def write(log):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("parts", nargs="*")
+    parser.add_argument("--run", type=Path, default=COMMITTED)
+    asked = parser.parse_args()
+    main(asked.parts or [*PARTS], asked.run)

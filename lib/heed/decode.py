@@ -289,31 +289,56 @@ def truncated(logits, temperature=1.0, top_k=None, top_p=1.0):
 def generate(model, source, n_max, choose):
     """Write all sequences at once, one token a step, each until it says EOS.
 
-    A sequence that has ended is computed on, for nothing, until a quarter of
-    the batch has ended: then the others move together.
-
     choose: a function from logits, row by row, to the next ids
     """
     limits = longest(model, source, n_max)
-    n_most = max(limits.tolist(), default=0)
-    written = source.new_full((len(source), n_most), EOS)
-    rows = limits.nonzero()[:, 0]
     with dropout_off(model):
-        writer = start_decoding(model, source[rows])
-        ids, live = writer.first, torch.ones_like(rows, dtype=torch.bool)
-        for n in range(n_most):
-            y = choose(writer.step(ids))
-            written[rows, n] = y
-            live = live & (y != EOS) & (n + 1 < limits[rows])
-            n_live = int(live.sum())
-            if n_live == 0:
-                break
-            if n_live <= 3 / 4 * len(rows):
-                writer.select(live.nonzero()[:, 0])
-                rows, y, live = rows[live], y[live], live[live]
-            ids = y[:, None]
-    pairs = zip(written.tolist(), limits.tolist(), strict=True)
-    return [upto_end(ids[:limit]) for ids, limit in pairs]
+        writer = start_decoding(model, source[limits > 0])
+        ids, written = writer.first, Written(source, limits)
+        while written.live.any():
+            written.append(choose(writer.step(ids)))
+            if written.live.any():
+                ids = written.go_on(writer)
+    return written.lists()
+
+
+class Written:
+    """The tokens of all sequences, and which of them go on.
+
+    rows says which sequences of the batch are computed, y holds the tokens that
+    they said last, and live says which of them have not ended.
+    """
+
+    def __init__(self, source, limits):
+        n_most = max(limits.tolist(), default=0)
+        self.ids = source.new_full((len(source), n_most), EOS)
+        self.all_limits, self.n = limits, 0
+        self.rows = limits.nonzero()[:, 0]
+        self.live = torch.ones_like(self.rows, dtype=torch.bool)
+
+    def append(self, y):
+        """Write down the next token of each row."""
+        self.ids[self.rows, self.n] = self.y = y
+        self.n += 1
+        limits = self.all_limits[self.rows]
+        self.live = self.live & (y != EOS) & (self.n < limits)
+
+    def go_on(self, writer):
+        """The ids to read next.
+
+        A sequence that has ended is computed on, for nothing, until a quarter
+        of the batch has ended: then the writer goes on with the others only.
+        """
+        live = self.live
+        if int(live.sum()) <= 3 / 4 * len(self.rows):
+            writer.select(live.nonzero()[:, 0])
+            self.rows, self.y, self.live = self.rows[live], self.y[live], live[live]
+        return self.y[:, None]
+
+    def lists(self):
+        """The tokens of each sequence, without EOS."""
+        pairs = zip(self.ids.tolist(), self.all_limits.tolist(), strict=True)
+        return [upto_end(ids[:limit]) for ids, limit in pairs]
 
 
 def upto_end(ids):
