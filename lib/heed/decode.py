@@ -410,13 +410,13 @@ class Hypotheses:
     def append(self, y, parents, log_p):
         """Go on with these hypotheses.
 
-        y: (b, m), their new tokens
-        parents: (b, m), the hypotheses that they continue
-        log_p: (b, m)
+        y: (b, k), their new tokens
+        parents: (b, k), which of the m hypotheses before they continue
+        log_p: (b, k)
         """
         m = self.said.shape[1]
         first = m * torch.arange(len(self.rows), device=y.device)
-        self.parents = parents + first[:, None]  # (b, m)
+        self.parents = parents + first[:, None]  # (b, k)
         before = self.said.take_along_dim(parents[..., None], dim=1)
         self.said = torch.cat([before, y[..., None]], dim=-1)
         self.log_p = log_p
