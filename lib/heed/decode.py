@@ -51,10 +51,7 @@ class GrowingCache:
         return [room[:, :, :end] for room in self.room]
 
     def select(self, rows):
-        """Go on with these rows in this order.
-
-        rows: a LongTensor, in which one may recur
-        """
+        """Go on with these rows, in this order; one may recur."""
         if len(rows) != len(self.room[0]):
             self.room = [room[rows] for room in self.room]
             return
@@ -86,10 +83,7 @@ class FixedCache:
         return self.projected
 
     def select(self, rows):
-        """Go on with these rows in this order.
-
-        rows: a LongTensor, in which one may recur
-        """
+        """Go on with these rows, in this order; one may recur."""
         sentence = self.sentence[rows]
         if torch.equal(sentence, self.sentence):
             return  # rows moved among hypotheses of one sentence only
@@ -238,6 +232,18 @@ def sample(
     Returns b lists of ids, as `greedy` does. Raises ValueError for numbers that
     leave nothing to draw from.
     """
+    check_draw(temperature, top_k, top_p)
+    generator = torch.Generator(source.device).manual_seed(seed)
+
+    def draw(logits):
+        p = truncated(logits, temperature, top_k, top_p)
+        return torch.multinomial(p, 1, generator=generator)[:, 0]
+
+    return generate(model, source, n_max, draw)
+
+
+def check_draw(temperature, top_k, top_p):
+    """Raise a ValueError for numbers that leave nothing to draw from."""
     if not temperature > 0:
         raise ValueError(
             "The temperature divides the scores, so it must be above 0; "
@@ -252,13 +258,6 @@ def sample(
             "top_p is a share of the probability, above 0 and at most 1; "
             f"it is {top_p}."
         )
-    generator = torch.Generator(source.device).manual_seed(seed)
-
-    def draw(logits):
-        p = truncated(logits, temperature, top_k, top_p)
-        return torch.multinomial(p, 1, generator=generator)[:, 0]
-
-    return generate(model, source, n_max, draw)
 
 
 def truncated(logits, temperature=1.0, top_k=None, top_p=1.0):
@@ -290,31 +289,56 @@ def truncated(logits, temperature=1.0, top_k=None, top_p=1.0):
 def generate(model, source, n_max, choose):
     """Write all sequences at once, one token a step, each until it says EOS.
 
-    A sequence that has ended is computed on, for nothing, until a quarter of
-    the batch has ended: then the others move together.
-
     choose: a function from logits, row by row, to the next ids
     """
     limits = longest(model, source, n_max)
-    n_most = max(limits.tolist(), default=0)
-    written = source.new_full((len(source), n_most), EOS)
-    rows = limits.nonzero()[:, 0]
     with dropout_off(model):
-        writer = start_decoding(model, source[rows])
-        ids, live = writer.first, torch.ones_like(rows, dtype=torch.bool)
-        for n in range(n_most):
-            y = choose(writer.step(ids))
-            written[rows, n] = y
-            live = live & (y != EOS) & (n + 1 < limits[rows])
-            n_live = int(live.sum())
-            if n_live == 0:
-                break
-            if n_live <= 3 / 4 * len(rows):
-                writer.select(live.nonzero()[:, 0])
-                rows, y, live = rows[live], y[live], live[live]
-            ids = y[:, None]
-    pairs = zip(written.tolist(), limits.tolist(), strict=True)
-    return [upto_end(ids[:limit]) for ids, limit in pairs]
+        writer = start_decoding(model, source[limits > 0])
+        ids, written = writer.first, Written(source, limits)
+        while written.live.any():
+            written.append(choose(writer.step(ids)))
+            if written.live.any():
+                ids = written.go_on(writer)
+    return written.lists()
+
+
+class Written:
+    """The tokens of all sequences, and which of them go on.
+
+    rows says which sequences of the batch are computed, y holds the tokens that
+    they said last, and live says which of them have not ended.
+    """
+
+    def __init__(self, source, limits):
+        n_most = max(limits.tolist(), default=0)
+        self.ids = source.new_full((len(source), n_most), EOS)
+        self.all_limits, self.n = limits, 0
+        self.rows = limits.nonzero()[:, 0]
+        self.live = torch.ones_like(self.rows, dtype=torch.bool)
+
+    def append(self, y):
+        """Write down the next token of each row."""
+        self.ids[self.rows, self.n] = self.y = y
+        self.n += 1
+        limits = self.all_limits[self.rows]
+        self.live = self.live & (y != EOS) & (self.n < limits)
+
+    def go_on(self, writer):
+        """The ids to read next.
+
+        A sequence that has ended is computed on, for nothing, until a quarter
+        of the batch has ended: then the writer goes on with the others only.
+        """
+        live = self.live
+        if int(live.sum()) <= 3 / 4 * len(self.rows):
+            writer.select(live.nonzero()[:, 0])
+            self.rows, self.y, self.live = self.rows[live], self.y[live], live[live]
+        return self.y[:, None]
+
+    def lists(self):
+        """The tokens of each sequence, without EOS."""
+        pairs = zip(self.ids.tolist(), self.all_limits.tolist(), strict=True)
+        return [upto_end(ids[:limit]) for ids, limit in pairs]
 
 
 def upto_end(ids):
@@ -322,78 +346,119 @@ def upto_end(ids):
     return ids[: ids.index(EOS)] if EOS in ids else ids
 
 
+@torch.no_grad()
 def beam(model, source, width=4, penalty=1.0, n_max=None):
     """Keep the `width` likeliest hypotheses; the answer is the best that ended.
 
-        score(Y) = log P(Y | X) / lp(Y),   lp(Y) = ((5 + |Y|) / 6)^α
-        (Wu et al. 2016, eq. 14)
+        score(Y) = log P(Y | X) / lp(Y)      (Wu et al. 2016, eq. 14)
 
-    |Y| counts EOS. Without the penalty (α = 0) a longer hypothesis can only be
-    less likely. Of all hypotheses that are one token longer, the `width`
-    likeliest stay. Those of them that have now said EOS leave the beam and are
-    kept apart, the best one of each sentence. A hypothesis with log P = s can
-    at most reach s / lp(n_max), for log P only falls and lp only grows: a
-    sentence is done when that is no better than what has ended, and at n_max at
-    the latest. Only if nothing has ended by then, its likeliest hypothesis is
-    the answer, as it stands. With width = 1 this is `greedy`.
+    Of all hypotheses that are one token longer, the `width` likeliest stay.
+    Those of them that have now said EOS leave the beam, and the best one of
+    each sentence is its answer (`Hypotheses`). With width = 1 this is `greedy`.
 
     model, source, n_max: as for `greedy`
     width: hypotheses kept, m in the shapes; hypothesis j of sentence i is row
         i·m + j of the batch
-    penalty: α; 0 or above
+    penalty: α of `length_penalty`; 0 or above
 
     Returns b lists of ids, as `greedy` does. Raises ValueError if width or
     penalty is impossible.
     """
+    check_beam(width, penalty)
+    limits = longest(model, source, n_max)
+    with dropout_off(model):
+        writer = start_decoding(model, source[limits > 0])
+        ids, kept = writer.first, Hypotheses(source, limits, penalty)
+        while kept.live.any():
+            logits = writer.step(ids).view(*kept.log_p.shape, -1)
+            y, parents, log_p = expand(logits, kept.log_p, width)  # (b, m) each
+            kept.append(y, parents, log_p)
+            kept.end()
+            if kept.live.any():
+                ids, rows = kept.go_on()
+                writer.select(rows)
+    return kept.answers
+
+
+def check_beam(width, penalty):
+    """Raise a ValueError for a beam that cannot be."""
     if width < 1:
         raise ValueError(f"A beam keeps at least one hypothesis, but {width=}.")
     if not penalty >= 0:
         raise ValueError(
             f"The exponent of the length penalty is 0 or above, but {penalty=}."
         )
-    limits, answers = longest(model, source, n_max), [[] for _ in source]
-    rows = limits.nonzero()[:, 0]
-    with torch.no_grad(), dropout_off(model):
-        writer = start_decoding(model, source[rows])
-        ids = writer.first
-        said = source[rows][:, None, :0]  # one hypothesis at first
-        log_p = torch.zeros(len(rows), 1, device=source.device)
-        best = log_p.new_full((len(rows),), float("-inf"))
-        live = torch.ones_like(rows, dtype=torch.bool)
-        for n in range(1, max(limits.tolist(), default=0) + 1):
-            m = log_p.shape[1]
-            logits = writer.step(ids).view(len(rows), m, -1)
-            y, parents, log_p = expand(logits, log_p, width)  # (b, m) each
-            before = said.take_along_dim(parents[..., None], dim=1)
-            said = torch.cat([before, y[..., None]], dim=-1)
 
-            ended = y == EOS
-            scores = log_p / length_penalty(n, penalty)  # (b, m)
-            scores = scores.masked_fill(~ended, float("-inf"))  # (b, m)
-            log_p = log_p.masked_fill(ended, float("-inf"))  # (b, m)
-            score, winner = scores.max(dim=1)
-            better = live & (score > best)
-            best = torch.where(better, score, best)
-            cut = live & (n == limits[rows]) & best.isinf()
-            winner = torch.where(cut, log_p.argmax(dim=1), winner)
-            for i in (better | cut).nonzero()[:, 0].tolist():
-                answers[rows[i]] = upto_end(said[i, winner[i]].tolist())
 
-            most = length_penalty(limits[rows], penalty)
-            hope = log_p.max(dim=1).values / most
-            live = live & (n < limits[rows]) & (hope > best)
-            n_live = int(live.sum())
-            if n_live == 0:
-                break
-            first = m * torch.arange(len(rows), device=source.device)
-            parents = parents + first[:, None]  # as rows
-            if n_live <= 3 / 4 * len(rows):
-                state = rows, y, parents, said, log_p, best
-                rows, y, parents, said, log_p, best = (x[live] for x in state)
-                live = live[live]
-            writer.select(parents.flatten())
-            ids = y.flatten()[:, None]
-    return answers
+class Hypotheses:
+    """The hypotheses of all sentences in a beam, and the best that has ended.
+
+    rows says which sentences of the batch these are, said holds their tokens,
+    and log_p their log P: -inf for one that has left the beam. best is the best
+    score of those that have left it; live says who is still searched.
+    """
+
+    def __init__(self, source, limits, penalty):
+        self.rows, self.penalty = limits.nonzero()[:, 0], penalty
+        self.limits = limits[self.rows]
+        self.said = source[self.rows][:, None, :0]  # one hypothesis at first
+        self.log_p = torch.zeros(len(self.rows), 1, device=source.device)
+        self.best = self.log_p.new_full((len(self.rows),), float("-inf"))
+        self.live = torch.ones_like(self.rows, dtype=torch.bool)
+        self.answers = [[] for _ in source]
+
+    def append(self, y, parents, log_p):
+        """Go on with these hypotheses.
+
+        y: (b, k), their new tokens
+        parents: (b, k), which of the m hypotheses before they continue
+        log_p: (b, k)
+        """
+        m = self.said.shape[1]
+        first = m * torch.arange(len(self.rows), device=y.device)
+        self.parents = parents + first[:, None]  # (b, k)
+        before = self.said.take_along_dim(parents[..., None], dim=1)
+        self.said = torch.cat([before, y[..., None]], dim=-1)
+        self.log_p = log_p
+
+    def end(self):
+        """Take out what has said EOS, and see which sentences are done.
+
+        A hypothesis with log P = s can at most reach s / lp(n_max), for log P
+        only falls and lp only grows: a sentence is done when that is no better
+        than what has ended, and at n_max at the latest. Only if nothing has
+        ended by then, its likeliest hypothesis is the answer, as it stands.
+        """
+        n, log_p = self.said.shape[2], self.log_p
+        ended = self.said[..., -1] == EOS  # (b, m)
+        scores = log_p / length_penalty(n, self.penalty)  # (b, m)
+        scores = scores.masked_fill(~ended, float("-inf"))  # (b, m)
+        self.log_p = log_p = log_p.masked_fill(ended, float("-inf"))  # (b, m)
+        score, winner = scores.max(dim=1)
+        better = self.live & (score > self.best)
+        self.best = torch.where(better, score, self.best)
+        cut = self.live & (n == self.limits) & self.best.isinf()
+        winner = torch.where(cut, log_p.argmax(dim=1), winner)
+        for i in (better | cut).nonzero()[:, 0].tolist():
+            ids = self.said[i, winner[i]].tolist()
+            self.answers[self.rows[i]] = upto_end(ids)
+        most = length_penalty(self.limits, self.penalty)
+        hope = log_p.max(dim=1).values / most
+        self.live = self.live & (n < self.limits) & (hope > self.best)
+
+    def go_on(self):
+        """The next ids to read, and which rows of the caches they continue.
+
+        A sentence that is done is computed on until a quarter of them is, as in
+        `generate`.
+        """
+        live = self.live
+        if int(live.sum()) <= 3 / 4 * len(self.rows):
+            self.rows, self.limits = self.rows[live], self.limits[live]
+            self.said, self.log_p = self.said[live], self.log_p[live]
+            self.best, self.parents = self.best[live], self.parents[live]
+            self.live = live[live]
+        return self.said[..., -1].flatten()[:, None], self.parents.flatten()
 
 
 def expand(logits, log_p, width):
@@ -420,7 +485,11 @@ def expand(logits, log_p, width):
 
 
 def length_penalty(n, alpha):
-    """lp(Y) = ((5 + |Y|) / 6)^α for n = |Y| tokens (Wu et al. 2016, eq. 14)."""
+    """lp(Y) = ((5 + |Y|) / 6)^α for n = |Y| tokens (Wu et al. 2016, eq. 14).
+
+    |Y| counts EOS. Without the penalty (α = 0) a longer hypothesis can only be
+    less likely than what it continues.
+    """
     return ((5 + n) / 6) ** alpha
 
 

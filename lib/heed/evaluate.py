@@ -120,37 +120,29 @@ class Score(NamedTuple):
 def bleu(hypotheses, references, n_resamples=1000):
     """How many runs of one to four words a translation shares with a human one.
 
-    As sacreBLEU counts them (Papineni et al. 2002; Post 2018). Tokens as in
-    WMT's script 13a, upper and lower case kept apart. Of a text as a whole: the
-    mean of its sentences' BLEU is another number.
+    As sacreBLEU counts them (Papineni et al. 2002; Post 2018): words as in
+    WMT's script 13a, upper and lower case kept apart, of a text as a whole.
 
-    hypotheses, references: lists of strings, as people would print them, not
-        cut into tokens
-    n_resamples: how many texts are drawn from this one, with replacement, for
-        the interval; 1 for no interval
+    hypotheses, references: lists of strings, not cut into words
+    n_resamples: how many texts are drawn for the interval; 1 for none
 
-    Returns `Score`; its signature belongs beside the number wherever that is
-    published. The interval is the one that the command `sacrebleu --confidence`
-    prints as μ ± …, with the seed that the signature names: 12345, or the
-    environment variable SACREBLEU_SEED.
+    Returns `Score`, whose interval is what `sacrebleu --confidence` prints.
     Raises ValueError for lists that are empty, of different lengths, or not of
     strings.
     """
-    return _score(BLEU(), hypotheses, references, n_resamples)
+    return measured(BLEU(), hypotheses, references, n_resamples)
 
 
 def chrf(hypotheses, references, n_resamples=1000):
     """How many runs of one to six characters it shares with a human one.
 
-    (Popović 2015)
-
-    It needs no tokens, so it can compare languages whose words are long or not
-    parted. Takes, returns and raises what `bleu` does.
+    (Popović 2015) Takes, returns and raises what `bleu` does.
     """
-    return _score(CHRF(), hypotheses, references, n_resamples)
+    return measured(CHRF(), hypotheses, references, n_resamples)
 
 
-def _score(metric, hypotheses, references, n_resamples):
+def measured(metric, hypotheses, references, n_resamples):
+    """The score of a text by one of sacreBLEU's metrics, as a `Score`."""
     check_texts(hypotheses, references)
     texts = hypotheses, [references]
     score = metric.corpus_score(*texts, n_bootstrap=n_resamples)
@@ -178,8 +170,7 @@ def paired(a, b, references, n_resamples=1000, seed=12345):
 
     A test set is a sample: other sentences would have given other scores. So a
     thousand test sets are drawn from this one, with replacement. Both systems
-    meet the same hard sentences in each, and their difference varies far less
-    than either score does.
+    meet the same hard sentences in each (Koehn 2004).
 
         p = share of the resamples whose difference is as far from the
             resamples' mean as a − b is from 0
@@ -191,11 +182,11 @@ def paired(a, b, references, n_resamples=1000, seed=12345):
     Raises ValueError for lists that are empty, of different lengths, or not of
     strings.
     """
-    counts = [_sentence_counts(system, references) for system in (a, b)]
+    counts = [sentence_counts(system, references) for system in (a, b)]
     n, rng = len(references), np.random.default_rng(seed)
-    value_a, value_b = (_bleu_of(c.sum(axis=0)) for c in counts)
+    value_a, value_b = (bleu_of(c.sum(axis=0)) for c in counts)
     times = rng.multinomial(n, np.full(n, 1 / n), size=n_resamples)
-    drawn_a, drawn_b = ([_bleu_of(row) for row in times @ c] for c in counts)
+    drawn_a, drawn_b = ([bleu_of(row) for row in times @ c] for c in counts)
     differences = np.array(drawn_a) - np.array(drawn_b)
     difference = value_a - value_b
     low, high = np.quantile(differences, [0.025, 0.975])
@@ -205,7 +196,7 @@ def paired(a, b, references, n_resamples=1000, seed=12345):
     return Comparison(value_a, value_b, difference, *interval, float(p))
 
 
-def _sentence_counts(hypotheses, references):
+def sentence_counts(hypotheses, references):
     """What BLEU counts, one row per sentence; a text's score is of their sum.
 
     Returns ten numbers a sentence: right runs of one to four words, all runs,
@@ -219,7 +210,7 @@ def _sentence_counts(hypotheses, references):
     return np.array(rows)
 
 
-def _bleu_of(counts):
+def bleu_of(counts):
     """The BLEU of a text with these counts, smoothed as `bleu`'s is."""
     *runs, sys_len, ref_len = counts.tolist()
     counts = runs[:4], runs[4:], sys_len, ref_len

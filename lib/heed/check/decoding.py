@@ -1,0 +1,256 @@
+"""Checks of chapter 13, decoding."""
+
+import math
+from collections import Counter
+
+import torch
+
+from heed.attention import attention, causal_mask
+from heed.check import close, exercise, expect, expect_close
+from heed.text import BOS, EOS
+
+
+def searched(next_log_p, width, alpha, n_max, *, eos=1, stay=False, extra=False):
+    """All hypotheses that a beam has put aside, the best first; the options are mistakes.
+
+    eos: what EOS counts in the length
+    stay: what has said EOS stays in the beam, and takes a place
+    extra: `width` hypotheses go on besides those that have ended
+    """
+    live, ended = [(0.0, [BOS])], []
+    for n in range(1, n_max + 1):
+        longer = [
+            (score + p, [*said, y]) for score, said in live if said[-1] != EOS for y, p in next_log_p(said)
+        ]
+        longer += [h for h in live if h[1][-1] == EOS]
+        longer.sort(key=lambda h: -h[0])
+        new = longer if extra else longer[:width]
+        lp = ((4 + eos + n) / 6) ** alpha
+        ended += [(s / lp, said[1:-1]) for s, said in new if said[-1] == EOS and len(said) == n + 1]
+        live = [h for h in new if stay or h[1][-1] != EOS][:width]
+    return sorted(ended, key=lambda h: -h[0])
+
+
+def table(seed, n_tokens=6):
+    """A made-up model: from what was said to pairs (token, log P); the more was said, the likelier is EOS."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randn(n_tokens, n_tokens, generator=generator, dtype=torch.float64)
+
+    def next_log_p(said):
+        row = 1.5 * logits[said[-1] % n_tokens]
+        row = torch.cat([row, torch.tensor([-1.0 + 0.4 * len(said)], dtype=row.dtype)]).log_softmax(-1)
+        return [*zip([*range(10, 10 + n_tokens), EOS], row.tolist(), strict=True)]
+
+    return next_log_p
+
+
+def same(given, true):
+    """Are these the same hypotheses with the same scores, in the same order?"""
+    return len(given) == len(true) and all(
+        math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9) and [*x] == y
+        for (a, x), (b, y) in zip(given, true, strict=True)
+    )
+
+
+@exercise
+def n_best(yours):
+    """all hypotheses that a beam has put aside, the best first"""
+    for seed in range(6):
+        for width, alpha, n_max in ((3, 1.0, 6), (2, 0.0, 5), (4, 2.0, 4), (1, 1.0, 8)):
+            asked = table(seed), width, alpha, n_max
+            given, true = yours(*asked), searched(*asked)
+            case = f"width {width}, α = {alpha}, n_max = {n_max}"
+            expect(isinstance(given, list), "Return a list.")
+            expect(
+                all(isinstance(h, tuple) and len(h) == 2 for h in given),
+                "Each entry of the list is a pair, (score, tokens).",
+            )
+            if same(given, true):
+                continue
+            tokens = [[*said] for _, said in given]
+            expect(
+                not any(BOS in said or EOS in said for said in tokens),
+                "The tokens still hold BOS or EOS.",
+            )
+            expect(
+                not (len(given) == 1 and len(true) > 1 and tokens[0] == true[0][1]),
+                "This is only the best hypothesis: return all that were put aside.",
+            )
+            mistakes = {
+                "The scores are log-probabilities: divide each by the length penalty.":
+                    searched(*asked[:2], 0.0, n_max) if alpha else None,
+                "|Y| counts EOS, and your penalty does not.": searched(*asked, eos=0) if alpha else None,
+                "What has said EOS still takes a place in the beam: put it aside.":
+                    searched(*asked, stay=True),
+                "`width` of all that are one token longer stay, those with EOS among them: yours keeps "
+                "`width` besides those.":
+                    searched(*asked, extra=True),
+            }  # fmt: skip
+            in_order = sorted(given, key=lambda h: -h[0])
+            for sentence, wrong in mistakes.items():
+                expect(wrong is None or same(wrong, true) or not same(in_order, wrong), sentence)
+            expect(
+                not same(in_order, true),
+                "The hypotheses are right, and not in order: the highest score comes first.",
+            )
+            expect(
+                len(given) >= len(true),
+                f"{case}: {len(true)} hypotheses end, and yours returns {len(given)}.",
+            )
+            expect(
+                len(given) <= len(true),
+                f"{case}: only {len(true)} hypotheses end in the beam, and yours returns {len(given)}.",
+            )
+            i = next(i for i in range(len(true)) if not same(given[i : i + 1], true[i : i + 1]))
+            expect(False, f"{case}: hypothesis {i} should be {true[i][1]} with the score {true[i][0]:.4f}.")
+
+
+@exercise
+def min_p(yours):
+    """every token with at least a share of the highest probability is kept"""
+    logits = 2 * torch.randn(5, 11, dtype=torch.float64)
+    for share, temperature in ((0.3, 1.0), (0.1, 0.5), (0.5, 2.0), (1.0, 1.0)):
+        p = (logits / temperature).softmax(-1)
+        top = p.max(-1, keepdim=True).values
+        kept = p.masked_fill(p < share * top, 0.0)
+
+        def whole(p):
+            return p / p.sum(-1, keepdim=True)
+
+        plain = logits.softmax(-1)
+        late = plain.masked_fill(plain < share * plain.max(-1, keepdim=True).values, 0.0)
+        mistakes = {
+            "What is kept does not sum to one: divide each row by its sum.": kept,
+            "The bound is `share` itself; it should be `share` times the row's highest probability.":
+                whole(p.masked_fill(p < share, 0.0)),
+            "All rows have the same bound: take the highest probability of each row (dim=-1, keepdim=True).":
+                whole(p.masked_fill(p < share * p.max(), 0.0)),
+            "The temperature comes after the truncation: divide the logits by it first.":
+                whole(late ** (1 / temperature)),
+            "The logits are not divided by the temperature.": whole(late),
+            "The logits are multiplied by the temperature; divide them.":
+                whole(min_kept((logits * temperature).softmax(-1), share)),
+            "The unlikely tokens are kept and the likely ones thrown away.":
+                whole(p.masked_fill(p >= share * top, 0.0)),
+        }  # fmt: skip
+        true = whole(kept)
+        clear = {text: wrong for text, wrong in mistakes.items() if not close(wrong, true)}
+        given = yours(logits, share, temperature)
+        expect_close(given, true, f"min_p with {share=}, {temperature=}", typical=clear)
+    expect_close(yours(logits, 0.2), whole(min_kept(logits.softmax(-1), 0.2)), "min_p without a temperature")
+
+
+def min_kept(p, share):
+    """Probabilities below this share of the row's highest become 0."""
+    return p.masked_fill(p < share * p.max(-1, keepdim=True).values, 0.0)
+
+
+@exercise
+def cached_attention(yours):
+    """the same outputs as causal self-attention over the whole sequence"""
+    x, W_q, W_k, W_v = (torch.randn(shape, dtype=torch.float64) for shape in ((9, 5), *[(5, 5)] * 3))
+    W_q = W_q / 4  # no weight near 1, so that every mistake shows
+    q, k, v = x @ W_q, x @ W_k, x @ W_v
+    whole = attention(q, k, v, causal_mask(9))[0]
+    for sizes in ([1] * 9, [4, 1, 3, 1], [9]):
+        layer, start = yours(W_q, W_k, W_v), 0
+        yours(W_q, W_k, W_v)(x[:2])  # another layer, which has a cache of its own
+        for n in sizes:
+            end = start + n
+            given = layer(x[start:end])
+            if given is None or given is ...:
+                raise NotImplementedError
+            new, past = slice(start, end), slice(0, end)
+            mistakes = {
+                "Only the tokens of this call are looked at: the earlier keys and values are not kept, or "
+                "the mask hides them.":
+                    attention(q[new], k[new], v[new], causal_mask(n))[0] if start else None,
+                "Among several new tokens, each sees those after it: a mask is needed.":
+                    attention(q[new], k[past], v[past])[0],
+                "The new tokens see the past and not one another, nor themselves.":
+                    attention(q[new], k[:start], v[:start])[0] if start else None,
+                "The keys are kept and the values are mixed up: each output mixes values, not keys.":
+                    attention(q[new], k[past], k[past], causal_mask(n, start))[0],
+                "Tokens are projected as W x, as columns; here they are rows: x @ W.":
+                    attention(*(x @ W.T for W in (W_q, W_k, W_v)), causal_mask(9))[0][new],
+            }  # fmt: skip
+            true = whole[new]
+            clear = {t: w for t, w in mistakes.items() if w is not None and not close(w, true)}
+            what = f"after {start} tokens, the output of the next {n}"
+            expect_close(given, true, what, typical=clear)
+            start = end
+
+
+def grams(sentence, n):
+    """Every run of n words, and how often it occurs."""
+    words = sentence.split()
+    return Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
+
+
+def scored(translations, references, *, clip=True, recall=False, mean="geometric", brevity="short"):
+    """BLEU of a text, from 0 to 100, by hand; the options are mistakes."""
+    pairs = [*zip(translations, references, strict=True)]
+    shares = []
+    for n in range(1, 5):
+        equal = every = 0
+        for t, r in pairs:
+            ours, theirs = grams(t, n), grams(r, n)
+            equal += (ours & theirs).total() if clip else sum(k for run, k in ours.items() if run in theirs)
+            every += theirs.total() if recall else ours.total()
+        shares.append(equal / every if every else 0.0)
+    h, r = (sum(len(text.split()) for text in texts) for texts in (translations, references))
+    factor = {
+        "short": min(1.0, math.exp(1 - r / h)), "none": 1.0, "long": min(1.0, math.exp(1 - h / r)),
+        "always": math.exp(1 - r / h),
+    }[brevity]  # fmt: skip
+    value = math.prod(shares) ** (1 / 4) if mean == "geometric" else sum(shares) / 4
+    return 100 * factor * value
+
+
+@exercise
+def text_bleu(yours):
+    """BLEU of a text, from the sums of its sentences' counts"""
+    cases = {
+        "long translations": (
+            ["the man the man is sleeping on the bench in the park .", "a boy jumps off a wall , it seems ."],
+            ["the man is sleeping on the bench .", "a boy jumps off a wall ."],
+        ),
+        "short translations": (
+            ["a man sleeps on a bench .", "two dogs run in the deep snow .", "a child paints ."],
+            ["a man sleeps on a bench in the park .", "two dogs run through the deep snow .",
+             "a child paints a picture ."],
+        ),
+    }  # fmt: skip
+    for name, (ours, theirs) in cases.items():
+        true = scored(ours, theirs)
+        each = [scored([t], [r]) for t, r in zip(ours, theirs, strict=True)]
+        joined = scored([" ".join(ours)], [" ".join(theirs)])
+        mistakes = {
+            "This is the mean of the sentences' BLEU; add up the counts, and take BLEU once.":
+                sum(each) / len(each),
+            "The number is right but for the factor 100.": true / 100,
+            "N-grams reach from one sentence into the next: count sentence by sentence.": joined,
+            "An n-gram counts at most as often as it occurs in the reference: use `&` of the two counts.":
+                scored(ours, theirs, clip=False),
+            "These are shares of the reference's n-grams; divide by the number of the translation's.":
+                scored(ours, theirs, recall=True),
+            "This is the arithmetic mean of the four shares; take the fourth root of their product.":
+                scored(ours, theirs, mean="arithmetic"),
+            "The brevity penalty is missing.": scored(ours, theirs, brevity="none"),
+            "The brevity penalty punishes long translations: it is min(1, e^(1 − r/h)).":
+                scored(ours, theirs, brevity="long"),
+            "A translation longer than the reference must not gain: the brevity penalty is at most 1.":
+                scored(ours, theirs, brevity="always"),
+        }  # fmt: skip
+        given = yours(list(ours), list(theirs))
+        expect(isinstance(given, int | float) or hasattr(given, "item"), "Return a number.")
+        given = float(given)
+        if math.isclose(given, true, rel_tol=1e-6):
+            continue
+        for sentence, wrong in mistakes.items():
+            clear = not math.isclose(wrong, true, rel_tol=1e-6)
+            expect(not (clear and math.isclose(given, wrong, rel_tol=1e-6)), sentence)
+        expect(False, f"{name}: BLEU should be {true:.2f}, and yours is {given:.2f}.")
+    copy = ["a man sleeps on a bench .", "two dogs run ."]
+    perfect = math.isclose(float(yours(copy, copy)), 100.0)
+    expect(perfect, "A translation that equals its reference has BLEU 100.")

@@ -1,0 +1,157 @@
+"""Sentences of chapter 13's checks that no wrong answer in its solutions asks for."""
+
+import math
+
+import pytest
+import torch
+
+from heed import check
+from heed.attention import attention, causal_mask
+from heed.check.decoding import scored, searched, table
+from heed.text import BOS, EOS
+
+BEAMS = {
+    "divide each by the length penalty": lambda f, m, a, n: searched(f, m, 0.0, n),
+    "only the best hypothesis": lambda f, m, a, n: searched(f, m, a, n)[:1],
+    "still takes a place in the beam": lambda f, m, a, n: searched(f, m, a, n, stay=True),
+    "not in order": lambda f, m, a, n: searched(f, m, a, n)[::-1],
+    "still hold BOS or EOS": lambda f, m, a, n: [(s, [BOS, *y, EOS]) for s, y in searched(f, m, a, n)],
+    "is a pair, (score, tokens)": lambda f, m, a, n: [y for _, y in searched(f, m, a, n)],
+    "Return a list": lambda f, m, a, n: tuple(searched(f, m, a, n)),
+    "hypotheses end, and yours returns": lambda f, m, a, n: searched(f, m, a, n)[:-1] or [(0.0, [10])],
+    "should be": lambda f, m, a, n: [(s + 0.1, y) for s, y in searched(f, m, a, n)],
+}
+
+
+@pytest.mark.parametrize("sentence", BEAMS)
+def test_n_best_names_the_mistake(capsys, sentence):
+    check.n_best(lambda *asked: BEAMS[sentence](*asked))
+    assert sentence in capsys.readouterr().out
+
+
+def test_the_made_up_model_is_one():
+    for seed in range(3):
+        for said in ([BOS], [BOS, 10], [BOS, 11, 12, 13]):
+            assert math.isclose(sum(math.exp(p) for _, p in table(seed)(said)), 1.0)
+    assert all(searched(table(seed), 3, 1.0, 6) for seed in range(6))
+
+
+def kept(p, bound):
+    p = p.masked_fill(p < bound, 0.0)
+    return p / p.sum(-1, keepdim=True)
+
+
+def top(p):
+    return p.max(-1, keepdim=True).values
+
+
+MIN_P = {
+    "does not sum to one": lambda x, s, t: (p := (x / t).softmax(-1)).masked_fill(p < s * top(p), 0.0),
+    "temperature comes after": lambda x, s, t: kept(
+        kept(x.softmax(-1), s * top(x.softmax(-1))) ** (1 / t), 0.0
+    ),
+    "not divided by the temperature": lambda x, s, t: kept(x.softmax(-1), s * top(x.softmax(-1))),
+    "multiplied by the temperature": lambda x, s, t: kept((x * t).softmax(-1), s * top((x * t).softmax(-1))),
+    "likely ones thrown away": lambda x, s, t: (
+        (p := (x / t).softmax(-1)).masked_fill(p >= s * top(p), 0.0)
+        / p.masked_fill(p >= s * top(p), 0.0).sum(-1, keepdim=True)
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", MIN_P)
+def test_min_p_names_the_mistake(capsys, sentence):
+    check.min_p(lambda logits, share, temperature=1.0: MIN_P[sentence](logits, share, temperature))
+    assert sentence in capsys.readouterr().out
+
+
+class Layer:
+    """Right, until a test puts a mistake in."""
+
+    def __init__(self, *matrices):
+        self.matrices, self.x = matrices, torch.zeros(0, 5, dtype=torch.float64)
+
+    def __call__(self, x):
+        start, self.x = len(self.x), torch.cat([self.x, x])
+        q, k, v = (self.x @ W for W in self.matrices)
+        return self.out(q[start:], k, v, start, len(x))
+
+    def out(self, q, k, v, start, n):
+        return attention(q, k, v, causal_mask(n, start))[0]
+
+
+class Unmasked(Layer):
+    def out(self, q, k, v, start, n):
+        return attention(q, k, v)[0]
+
+
+class LooksBackOnly(Layer):
+    def out(self, q, k, v, start, n):
+        return attention(q, k[:start], v[:start])[0] if start else v
+
+
+class MixesKeys(Layer):
+    def out(self, q, k, v, start, n):
+        return attention(q, k, k, causal_mask(n, start))[0]
+
+
+class Columns(Layer):
+    def __init__(self, *matrices):
+        super().__init__(*(W.T for W in matrices))
+
+
+class Blind(Layer):
+    def out(self, q, k, v, start, n):
+        past = torch.zeros(n, start, dtype=torch.bool)
+        return attention(q, k, v, torch.cat([past, causal_mask(n)], 1))[0]
+
+
+everybody = []
+
+
+class Shared(Layer):
+    def __call__(self, x):
+        start = sum(map(len, everybody))
+        everybody.append(x)
+        q, k, v = (torch.cat(everybody) @ W for W in self.matrices)
+        return self.out(q[start:], k, v, start, len(x))
+
+
+CACHES = {
+    "each sees those after it": Unmasked,
+    "not one another, nor themselves": LooksBackOnly,
+    "mixes values, not keys": MixesKeys,
+    "as columns": Columns,
+    "or the mask hides them": Blind,
+    "differs most": Shared,
+}
+
+
+@pytest.mark.parametrize("sentence", CACHES)
+def test_cached_attention_names_the_mistake(capsys, sentence):
+    check.cached_attention(CACHES[sentence])
+    assert sentence in capsys.readouterr().out
+
+
+def test_the_right_layer_passes(capsys):
+    check.cached_attention(Layer)
+    assert "✓" in capsys.readouterr().out
+
+
+BLEU = {
+    "factor 100": lambda t, r: scored(t, r) / 100,
+    "use `&` of the two counts": lambda t, r: scored(t, r, clip=False),
+    "shares of the reference's": lambda t, r: scored(t, r, recall=True),
+    "arithmetic mean": lambda t, r: scored(t, r, mean="arithmetic"),
+    "penalty is missing": lambda t, r: scored(t, r, brevity="none"),
+    "punishes long": lambda t, r: scored(t, r, brevity="long"),
+    "at most 1": lambda t, r: scored(t, r, brevity="always"),
+    "BLEU should be": lambda t, r: 50.0,
+    "Return a number": lambda t, r: "50",
+}
+
+
+@pytest.mark.parametrize("sentence", BLEU)
+def test_text_bleu_names_the_mistake(capsys, sentence):
+    check.text_bleu(BLEU[sentence])
+    assert sentence in capsys.readouterr().out
