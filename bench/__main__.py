@@ -21,7 +21,7 @@ import torch
 
 from bench.decoding import decoding
 from bench.memory import memory
-from bench.peers import has_transformers
+from bench.peers import has_ctranslate2, has_transformers
 from bench.size import of_multi30k
 from bench.training import training
 
@@ -29,7 +29,8 @@ GOALS = {
     "heed, Muon ÷ faster peer": 2,
     "heed, Muon ÷ classic loop": 20,
     "heed, Muon, share of the matrix rate": 0.45,
-    "heed ÷ generate, float32": 2,
+    "heed, workers ÷ generate, float32": 2,
+    "heed, workers ÷ CTranslate2, float32, workers": 1,
 }
 
 
@@ -44,7 +45,9 @@ def machine():
 
 def versions():
     """What computed, and in which version."""
-    there = ["torch", *(["transformers"] if has_transformers() else [])]
+    there = ["torch"]
+    there += ["transformers"] if has_transformers() else []
+    there += ["ctranslate2"] if has_ctranslate2() else []
     return {"python": platform.python_version(), **{name: metadata.version(name) for name in there}}
 
 

@@ -84,18 +84,20 @@ def contest(contestants, rounds):
     start, lines = multiprocessing.get_context("spawn"), {}
     for name, work in contestants.items():
         lines[name], theirs = start.Pipe()
-        start.Process(target=quietly, args=(work[0], theirs, *work[1:]), daemon=True).start()
+        start.Process(target=quietly, args=(work[0], theirs, *work[1:])).start()  # it may have workers itself
         theirs.close()
     seconds = {name: [] for name in contestants}
-    for _ in range(rounds + 1):
-        for name, line in lines.items():
-            try:
-                line.send("go")
-                seconds[name].append(line.recv())
-            except (EOFError, OSError):
-                raise ValueError(f"{name} has failed; what it said stands above.") from None
-    for line in lines.values():
-        line.close()
+    try:
+        for _ in range(rounds + 1):
+            for name, line in lines.items():
+                try:
+                    line.send("go")
+                    seconds[name].append(line.recv())
+                except (EOFError, OSError):
+                    raise ValueError(f"{name} has failed; what it said stands above.") from None
+    finally:
+        for line in lines.values():
+            line.close()  # which ends them
     return {name: times[1:] for name, times in seconds.items()}
 
 

@@ -16,6 +16,11 @@ def has_transformers():
     return importlib.util.find_spec("transformers") is not None
 
 
+def has_ctranslate2():
+    """Whether CTranslate2 is installed."""
+    return importlib.util.find_spec("ctranslate2") is not None
+
+
 class TorchTransformer(nn.Module):
     """`nn.Transformer` between an embedding matrix and the same matrix as generator.
 

@@ -412,11 +412,13 @@ def test_the_layer_computes_the_same_fused_recorded_or_explicit(n, fused, monkey
 
 
 def test_the_rule_looks_at_length_type_gradient_and_dropout():
-    def fits(n, dtype=torch.float32, gradient=True, dropout=0.0):
-        q = torch.zeros(1, n, 2, dtype=dtype, requires_grad=gradient)
+    def fits(n, dtype=torch.float32, gradient=True, dropout=0.0, b=1):
+        q = torch.zeros(b, n, 2, dtype=dtype, requires_grad=gradient)
         return fused_is_faster(q, q, dropout)
 
     assert not fits(31) and fits(32) and fits(3, gradient=False)
+    assert not fits(1, gradient=False, b=32)
+    assert fits(1, gradient=False, b=31) and fits(2, gradient=False, b=32)
     assert not fits(1023, torch.bfloat16) and fits(1024, torch.bfloat16) and not fits(2048, dropout=0.1)
 
 

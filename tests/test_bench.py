@@ -21,6 +21,8 @@ VOCAB, STEPS, ROUNDS = 53, 3, 2
 TOY = {"n_layers": 2, "d_model": 22, "d_ff": 17, "n_heads": 2, "dropout": 0.1}
 needs_transformers = pytest.mark.skipif(not peers.has_transformers(), reason="`make bench` installs it")
 
+needs_ctranslate2 = pytest.mark.skipif(not peers.has_ctranslate2(), reason="it is an extra, `export`")
+
 
 def some(chance):
     return [chance.randrange(4, VOCAB) for _ in range(chance.randrange(3, 9))]
@@ -57,12 +59,18 @@ CONTESTANTS = {
     "nn.Transformer, bf16 throughout": (training.nn_transformer, "bf16", training.AS_HEED),
     "classic": (training.classic,),
     "product": (training.product, "fp32"),
-    "greedy": (decoding.ours, torch.float32),
+    "greedy": (decoding.ours, torch.float32, 0),
+    "greedy, workers": (decoding.ours, torch.float32, 2),
 }
 WITH_TRANSFORMERS = {
     "Marian": (training.marian, "bf16", training.AS_IT_COMES),
     "Marian, bf16 throughout": (training.marian, "bf16", training.AS_HEED),
-    "generate": (decoding.generate, torch.float32, False),
+    "generate": (decoding.generate, torch.float32, False, 0),
+    "generate, workers": (decoding.generate, torch.float32, True, 2),
+}
+WITH_CTRANSLATE2 = {
+    "float32": (decoding.ctranslate2, "float32", 0),
+    "int8, workers": (decoding.ctranslate2, "int8", 2),
 }
 
 
@@ -72,6 +80,10 @@ WITH_TRANSFORMERS = {
     + [
         pytest.param(work[0], work[1:], id=name, marks=needs_transformers)
         for name, work in WITH_TRANSFORMERS.items()
+    ]
+    + [
+        pytest.param(work[0], work[1:], id=f"CTranslate2, {name}", marks=needs_ctranslate2)
+        for name, work in WITH_CTRANSLATE2.items()
     ],
 )
 def test_every_contestant_does_round_after_round(size, function, given):
@@ -244,6 +256,7 @@ def test_the_table_holds_every_goal_and_divides_the_right_way(size, monkeypatch,
     for module in (training, decoding):
         monkeypatch.setattr(module, "contest", pretended)
         monkeypatch.setattr(module.peers, "has_transformers", lambda: True)
+        monkeypatch.setattr(module.peers, "has_ctranslate2", lambda: True)
     monkeypatch.setattr(bench, "of_multi30k", lambda: replace(size, sources=size.sources))
     monkeypatch.setattr(bench, "versions", dict)
     monkeypatch.setattr(training, "choose_precision", lambda device: precision)
@@ -252,7 +265,8 @@ def test_the_table_holds_every_goal_and_divides_the_right_way(size, monkeypatch,
     log = json.loads(file.read_text(encoding="utf-8"))
     results = log["training"]["results"] | log["decoding"]["results"]
     assert set(bench.GOALS) <= set(results)
-    assert results["heed, Muon ÷ faster peer"] == results["heed ÷ generate, float32"] == [2, 2, 2]
+    assert results["heed, Muon ÷ faster peer"] == results["heed, workers ÷ generate, float32"] == [2, 2, 2]
+    assert results["heed, workers ÷ CTranslate2, float32, workers"] == [2, 2, 2]
     in_our_way = results.get("heed, AdamW ÷ faster peer, bf16 throughout")
     assert in_our_way == (pytest.approx([1.5] * 3) if precision == "bf16" else None)
     assert ("Marian, bf16 throughout" in log["training"]["tokens a second"]) is (precision == "bf16")

@@ -278,6 +278,15 @@ def test_any_number_of_workers_says_the_same(said):
     assert said("evaluate", "model", "--workers", 2)[0] == 0
 
 
+def test_it_computes_in_the_precision_asked_for(said, trained):
+    for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
+        model = recipe.load(trained / "model", precision=precision).model
+        assert {p.dtype for p in model.parameters()} == {dtype}
+        assert said("translate", "model", "--precision", precision, given="drei\n")[:2] == (0, "three\n")
+    with pytest.raises(ValueError, match='precision must be "auto", "bf16" or "fp32"'):
+        recipe.load(trained / "model", precision="half")
+
+
 def test_workers_are_whole_numbers_on_the_processor(said, capsys):
     for word in ("0", "-1", "two"):
         with pytest.raises(SystemExit):

@@ -213,3 +213,14 @@ def test_the_command_exports_the_courses_model_and_compares(tmp_path, capsys):
     assert "4 of 4 translations are the same." in capsys.readouterr().out
     assert main([str(word) for word in words]) == 1  # the folder is there
     assert "is there already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind, fails", [("float32", True), ("int8", False)])
+def test_an_export_that_says_something_else_is_an_error(kind, fails, monkeypatch, tmp_path, capsys):
+    (tmp_path / "lines.de").write_text("\n".join(LINES[:4]), encoding="utf-8")
+    monkeypatch.setattr(__import__("sys").modules["heed.recipe.export"], "compare", lambda *given: 3)
+    words = ["export", MODEL, "--to", "ctranslate2", "--kind", kind, "--folder", tmp_path / "out"]
+    status = main([str(word) for word in [*words, "--check", tmp_path / "lines.de"]])
+    said = capsys.readouterr()
+    assert "3 of 4 translations are the same." in said.out
+    assert status == int(fails) and ("at least 99 of 100" in said.err) == fails

@@ -1,6 +1,6 @@
 """The ladder of chapter 14: the models of chapters 02, 03 and 11 on the same data, at the same budget.
 
-    HEED_DATA=... OMP_NUM_THREADS=1 python assets/14_a_real_translator/ladder.py --minutes 8
+    HEED_DATA=... OMP_NUM_THREADS=1 python assets/14_a_real_translator/ladder.py --minutes 6
 
 Same sentences, same sub-words, same batches of tokens, same label smoothing, same dropout, same optimizer
 (AdamW), same shape of the learning rate, same loop. The budget is time, but it is counted in updates, so that
@@ -260,7 +260,7 @@ def by_length(written, references, lengths):
 
 def main():
     words = argparse.ArgumentParser(description="Train and measure the rungs of chapter 14's ladder.")
-    words.add_argument("--minutes", type=float, default=8, help="the budget of each training; else 8")
+    words.add_argument("--minutes", type=float, default=6, help="the budget of each training; else 6")
     words.add_argument("--work", type=Path, default=Path("runs", "ladder"), help="where the trainings lie")
     words.add_argument("--until", choices=("speed", "search", "train", "measure"), default="measure")
     words.add_argument("--hardware", default="one core", help="where the speed was measured, in words")

@@ -272,15 +272,18 @@ def fused_attention(q, k, v, mask=None, bias=None, dropout=0.0):
 def fused_is_faster(q, k, dropout=0.0):
     """Whether `fused_attention` takes less time than `attention`, as measured.
 
-    On graphics processors it does, and on any device without a gradient. On a
-    CPU its backward pass is faster from 32 tokens on, in bfloat16 from 1,024;
+    On graphics processors it does. On a CPU without a gradient it does too, but
+    not for one query in each of many sequences, which is how a model writes. On
+    a CPU its backward pass is faster from 32 tokens on, in bfloat16 from 1,024;
     with dropout there is no fused one.
 
     q: (..., n_q, d_k)
     k: (..., n_k, d_k)
     """
-    if q.device.type != "cpu" or not (q.requires_grad or k.requires_grad):
+    if q.device.type != "cpu":
         return True
+    if not (q.requires_grad or k.requires_grad):
+        return q.shape[-2] > 1 or len(q) < 32
     enough = 1024 if q.dtype == torch.bfloat16 else 32
     return dropout == 0 and max(q.shape[-2], k.shape[-2]) >= enough
 

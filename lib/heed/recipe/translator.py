@@ -10,7 +10,7 @@ from torch import nn
 from heed import checkpoint
 from heed.attention import record
 from heed.decode import greedy, translate
-from heed.engine import choose_device, snapshots
+from heed.engine import choose_device, choose_precision, snapshots
 from heed.recipe.corpus import fingerprint
 from heed.recipe.keys import SECTIONS
 from heed.recipe.toml import read, to_toml
@@ -84,10 +84,11 @@ def _stacked(maps, *words):
     return torch.stack(chosen).float().cpu().numpy()
 
 
-def load(folder, device="cpu"):
+def load(folder, device="cpu", precision="fp32"):
     """Open a trained model: a folder with recipe.toml, subwords.json and model.safetensors.
 
     device: where it is to translate; a small model is quick on the processor
+    precision: in which it computes, "fp32", "bf16" or "auto", as `heed.engine.choose_precision` has it
 
     Returns a Translator. Raises ValueError if a file is missing or does not belong to the others.
     """
@@ -102,7 +103,9 @@ def load(folder, device="cpu"):
     if subwords.fingerprint != recipe["made"]["vocabulary"]:
         raise ValueError(f"{folder / 'subwords.json'} is not the vocabulary that the model was trained with.")
     model = checkpoint.load_weights(folder / "model.safetensors", build(recipe, len(subwords)))
-    return Translator(model.eval().to(choose_device(device)), subwords, recipe)
+    device = choose_device(device)
+    bf16 = choose_precision(device, precision) == "bf16"
+    return Translator(model.eval().to(device, torch.bfloat16 if bf16 else None), subwords, recipe)
 
 
 def identity(recipe):
