@@ -19,7 +19,7 @@ RUNGS = ["encoder–decoder", "with attention", "Transformer", "+ averaging", "+
 
 
 def test_every_seed_has_every_rung_with_its_interval(log):
-    assert {"task", "budget", "versions", "threads", "recurrent", "transformer"} <= log.keys()
+    assert {"task", "budget", "versions", "seconds an update", "all", "search"} <= log.keys()
     assert len({run["seed"] for run in log["runs"]}) == len(log["runs"]) >= 1
     for run in log["runs"]:
         assert [rung["name"] for rung in run["rungs"]] == RUNGS
@@ -34,10 +34,46 @@ def test_every_seed_has_every_rung_with_its_interval(log):
 
 
 def test_all_models_had_the_settings_of_the_script(script, log):
-    sizes = {name: sizes for name, (_, sizes) in script.RECURRENT.items()}
-    assert log["recurrent"] == {**sizes, "adamw rate": script.RATE}
+    assert log["recurrent"] == {name: sizes for name, (_, sizes) in script.RECURRENT.items()}
+    assert log["transformer"] == script.TRANSFORMER
+    recipe = tomllib.loads(RECIPE.read_text(encoding="utf-8"))["training"]
+    same = {"dropout": script.DROPOUT, "tokens": recipe["tokens"], "smoothing": recipe["smoothing"]}
+    assert log["all"] == same | script.TRAINING
     for run in log["runs"]:
         assert [(low, high) for low, high, _, _ in run["rungs"][0]["by_length"]] == [*script.LENGTHS]
+
+
+def test_every_model_had_the_same_search_and_the_same_time(script, log):
+    losses, rates = log["search"]["held-out loss"], log["search"]["rate"]
+    assert [*losses] == [*rates] == [*log["seconds an update"]] == [*script.SEARCHED]
+    for name, tried in losses.items():
+        assert [float(rate) for rate in tried] == [*script.RATES]
+        assert rates[name] == float(min(tried, key=tried.get))
+    assert log["budget"].startswith("as many updates as fit into 6 minutes")
+    for run in log["runs"]:
+        for rung in run["rungs"]:
+            name = "Transformer" if rung["name"].startswith("+") else rung["name"]
+            assert rung["updates"] == pytest.approx(360 / log["seconds an update"][name], abs=1.5)
+
+
+def test_the_optimizer_of_each_model(script):
+    assert {script.optimizer(name, 1.0)["optimizer"] for name in RUNGS[:2]} == {"adamw"}
+    assert script.optimizer("Transformer", 1.0) == {"optimizer": "muon", "lr": 2.0, "adamw_lr": 1.0}
+    assert script.optimizer("Transformer, AdamW", 1.0) == {"optimizer": "adamw", "lr": 1.0}
+
+
+def test_dropout_falls_on_embeddings_and_before_the_output(script):
+    for kind, _ in script.RECURRENT.values():
+        torch.manual_seed(0)
+        model = script.with_dropout(kind(13, 13, d_embed=64, d_hidden=64), 0.5)
+        source, target_in = torch.randint(4, 13, (2, 5)), torch.randint(4, 13, (2, 4))
+        seen = []
+        model.decoder.out.register_forward_hook(lambda module, given, out, seen=seen: seen.append(given[0]))
+        for training in (True, False):
+            seen.clear()
+            model.train(training)(source, target_in)
+            zeros = torch.cat([x.flatten() for x in seen]).eq(0).double().mean()
+            assert (zeros > 0.4) == training
 
 
 @pytest.mark.parametrize("name", RUNGS[:2])
@@ -89,7 +125,8 @@ def test_the_experiments_are_whole_and_hold_the_recipe_that_is_used(log):
         assert entry["measured"]["updates"] == used["measured"]["updates"]
     [elsewhere] = [entry for entry in tried["entries"] if entry["kind"] == "elsewhere"]
     assert elsewhere["settings"] == used["settings"] and elsewhere["measured"]["seconds"] < 600
-    rungs = {rung["name"]: rung for rung in log["runs"][0]["rungs"]}
+    earlier = json.loads((FOLDER / "ladder-10min.json").read_text(encoding="utf-8"))
+    rungs = {rung["name"]: rung for rung in earlier["runs"][0]["rungs"]}
     assert used["measured"]["updates"] == rungs["Transformer"]["updates"]
     assert used["measured"]["bleu"] == pytest.approx(rungs["Transformer"]["bleu"], abs=0.05)
     assert used["measured"]["bleu_beam_4"] == pytest.approx(rungs["+ beam"]["bleu"], abs=0.05)
@@ -105,6 +142,7 @@ def test_the_losses_are_of_the_stored_model():
 
 def test_rounding_the_weights_costs_the_stored_model_no_point(log):
     losses = json.loads((FOLDER / "losses.json").read_text(encoding="utf-8"))
-    rungs = {rung["name"]: rung for rung in log["runs"][0]["rungs"]}
+    earlier = json.loads((FOLDER / "ladder-10min.json").read_text(encoding="utf-8"))
+    rungs = {rung["name"]: rung for rung in earlier["runs"][0]["rungs"]}
     assert losses["bleu"] == pytest.approx(rungs["Transformer"]["bleu"], abs=0.5)
     assert losses["interval"] == pytest.approx(rungs["Transformer"]["interval"], abs=0.5)

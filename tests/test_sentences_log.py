@@ -40,6 +40,6 @@ def test_the_chapter_quotes_the_logs(log, prose):
     for sentence in log["sentences"][1], log["sentences"][2]:
         assert sentence["source"] in prose and sentence["written"] in prose
     assert f"{log['training']['updates']:,} updates" in prose
-    ladder = json.loads((ROOT / "assets/14_a_real_translator/ladder.json").read_text(encoding="utf-8"))
+    ladder = json.loads((ROOT / "assets/14_a_real_translator/ladder-10min.json").read_text(encoding="utf-8"))
     plain, attention = (rung["bleu"] for rung in ladder["runs"][0]["rungs"][:2])
     assert f"scores {attention:.1f} with other settings, and a plain encoder–decoder {plain:.1f}." in prose

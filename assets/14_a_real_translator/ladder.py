@@ -3,16 +3,16 @@
     HEED_DATA=... OMP_NUM_THREADS=1 python assets/14_a_real_translator/ladder.py --minutes 6
 
 Same sentences, same sub-words, same batches of tokens, same label smoothing, same dropout, same shape of the
-learning rate, same loop. The optimizer is AdamW for the recurrent models, and the recipe's for the Transformer:
-Muon for its hidden matrices, with twice the rate, and AdamW for the rest. (The search has a Transformer with
-AdamW alone as well.) The budget is time, but it is counted in updates, so that
-other work on the machine changes nothing. (One thread: a recurrent network is many small operations, after
-each of which two threads wait for each other.)
+learning rate, same loop. The optimizer is AdamW for the recurrent models, and the recipe's for the
+Transformer: Muon for its hidden matrices, with twice the rate, and AdamW for the rest. (The search has a
+Transformer with AdamW alone as well.) The budget is time, but it is counted in updates, so that other work on
+the machine changes nothing. (One thread: a recurrent network is many small operations, after each of which
+two threads wait for each other.)
 
 1. `speed`: how long an update of each model takes, measured by turns; so many fit into the minutes.
 2. `search`: each model is trained with each of RATES for a third of its updates. The lowest loss on the
    held-out captions decides. The test captions are not read.
-3. `train`: each model at its rate, for all its updates, with each of SEEDS.
+3. `train`: each model at its rate, for all its updates, with each seed. (The log has those that are done.)
 4. `measure`: the weights that the held-out captions liked best translate the test captions, once.
 
 Steps 1 to 3 are done only where they have not been done; what they leave is in --work. It writes ladder.json,
@@ -305,7 +305,7 @@ def main():
             },
             "rate": ladder.rates(),
         },
-        "runs": [ladder.climb(seed) for seed in SEEDS],
+        "runs": [ladder.climb(seed) for seed in words.seeds],
     }  # fmt: skip
     words.to.write_text(json.dumps(log, indent=1, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
 
