@@ -53,6 +53,10 @@ LATER = {
 
 PLUMBING = {  # validates, reports, keeps house: a chapter links to it, and never shows it in the open
     "text.check_ids",
+    "text.MARKS",
+    "text.learn_merges",
+    "text.Merged",
+    "text.Subwords",
     "recurrent.CheckedEmbedding",
     "attention.check_mask",
     "attention.check_heads",

@@ -143,6 +143,32 @@ def test_found_in_heed_data(monkeypatch, tmp_path, inside):
     assert multi30k() == PAIRS
 
 
+@pytest.mark.parametrize("inside", ["multi30k", "."])
+def test_at_hand_where_every_file_is_found_without_a_network(monkeypatch, tmp_path, addresses, inside):
+    addresses("missing")
+    named, at_hand = tmp_path / "data" / inside, module.at_hand
+    named.mkdir(parents=True)
+    module.cache_folder().mkdir(parents=True)
+    for folder in (named, module.cache_folder()):
+        if folder == named:
+            monkeypatch.setenv("HEED_DATA", str(tmp_path / "data"))
+        else:
+            monkeypatch.delenv("HEED_DATA")
+        for name in SUMS:
+            assert not at_hand()
+            (folder / name).write_bytes(b"")
+        assert at_hand()
+
+
+def test_a_cache_does_not_count_where_heed_data_is_set(monkeypatch, tmp_path):
+    module.cache_folder().mkdir(parents=True)
+    for name in SUMS:
+        (module.cache_folder() / name).write_bytes(b"")
+    assert module.at_hand()
+    monkeypatch.setenv("HEED_DATA", str(tmp_path))
+    assert not module.at_hand()
+
+
 @pytest.mark.parametrize("bad", ["cut", "cut-silently", "page", "other", "missing", "busy"])
 def test_the_next_address_helps(addresses, tmp_path, bad):
     addresses(bad, "fine")

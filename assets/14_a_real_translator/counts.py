@@ -17,7 +17,16 @@ from heed.data import multi30k
 HERE = Path(__file__).parent
 WORD = re.compile(r"\w+")
 KEIN = re.compile(r"\bkein(e[mnrs]?)?\b", re.IGNORECASE)
-TRIED = ("Die Frau trägt den Mann.", "Den Mann trägt die Frau.")  # the sentences of solution 14.6
+# The sentences of solution 14.7.
+TRIED = ("Die Frau trägt den Mann.", "Auf der Straße trägt den Mann die Frau.")
+SHOWN = (  # the sentences of 14.2 and 14.3
+    "Zwei Hunde laufen durch den Schnee.",
+    "Ein Mann in einem blauen Hemd spielt Gitarre.",
+    "Zwei Kinder bauen eine Sandburg am Strand.",
+    "Eine Frau mit einem roten Hut liest auf einer Parkbank ein Buch.",
+    "Ein alter Mann, der eine Brille trägt, spielt Akkordeon.",
+)
+NOT = re.compile(r"\bnot\b|n't\b")
 
 
 def words(sentence):
@@ -36,9 +45,18 @@ def main():
     counts = {word: seen[word] for word in asked}
     counts["captions without a full stop"] = sum(not source.rstrip().endswith(".") for source in captions)
     counts["captions with kein in any form"] = sum(bool(KEIN.search(source)) for source in captions)
-    shirtless = [source for source, target in pairs if "shirtless" in target.lower()]
-    counts["captions whose English has shirtless"] = len(shirtless)
-    counts["of these, with Oberkörper"] = sum("oberkörper" in source.lower() for source in shirtless)
+    ours = [*SHOWN, *sources, *json.loads((HERE / "partners.json").read_text(encoding="utf-8"))]
+    counts["sentences of ours that are captions"] = len({*ours} & {*captions})
+    for word, english in (("nicht", NOT), ("sieben", re.compile(r"\bseven\b"))):
+        having = [target.lower() for source, target in pairs if word in words(source)]
+        counts[f"captions with {word} and its translation"] = sum(bool(english.search(t)) for t in having)
+    for person in ("Mann", "Frau", "Kind", "Junge", "Mädchen"):
+        counts[f"captions with {person} ohne"] = sum(f"{person} ohne " in source for source in captions)
+    english = [target.lower() for _, target in pairs]
+    for person in ("man", "woman", "child", "boy", "girl"):
+        having = [target for target in english if re.search(rf"\b{person}\b", target)]
+        counts[f"captions with {person}"] = len(having)
+        counts[f"captions with {person} and shirtless"] = sum("shirtless" in target for target in having)
     for language, side in zip(("German", "English"), zip(*pairs, strict=True), strict=True):
         counts[f"words of the {language} captions"] = sum(len(WORD.findall(caption)) for caption in side)
     text = json.dumps(counts, ensure_ascii=False, indent=0) + "\n"

@@ -41,6 +41,7 @@ def main():
     sources, references = zip(*recipe.sentences(settings, "test"), strict=True)
     score = bleu(translator.translate(sources), references)
     log["bleu"], log["interval"] = round(score.value, 2), [round(score.low, 2), round(score.high, 2)]
+    log["signature"] = score.signature
     (HERE / "losses.json").write_text(json.dumps(log, indent=1) + "\n", encoding="utf-8", newline="\n")
 
 

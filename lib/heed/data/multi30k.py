@@ -53,6 +53,11 @@ def multi30k(split="train"):
     return [Pair(source, target, "de") for source, target in zip(german, english, strict=True)]
 
 
+def at_hand():
+    """Whether `multi30k` finds all its files on this machine, so that it need not fetch any."""
+    return all(any(path.is_file() for path in _places(name)) for name in SHA256)
+
+
 def cache_folder():
     """Where fetched files are kept: HEED_CACHE if it is set, else where this system keeps such things."""
     home = Path.home()
@@ -69,11 +74,19 @@ def _lines(data):
     return [line.strip() for line in gzip.decompress(data).decode("utf-8").removesuffix("\n").split("\n")]
 
 
+def _places(name):
+    """Where a file is looked for on this machine: in HEED_DATA if it is set, else in the cache."""
+    if os.environ.get("HEED_DATA"):
+        folder = Path(os.environ["HEED_DATA"])
+        return folder / "multi30k" / name, folder / name
+    return (cache_folder() / name,)
+
+
 def _find(name):
     """The bytes of a file: from HEED_DATA, from the cache, or from the network."""
     if os.environ.get("HEED_DATA"):
         folder = Path(os.environ["HEED_DATA"])
-        for path in (folder / "multi30k" / name, folder / name):
+        for path in _places(name):
             if path.is_file():
                 return _checked(path)
         raise ValueError(

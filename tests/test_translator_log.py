@@ -1,0 +1,86 @@
+"""What chapter 14 says in words is what its logs hold; its list of partners can be looked up."""
+
+import json
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "assets" / "14_a_real_translator"
+CHAPTER = ROOT / "chapters" / "14_a_real_translator.ipynb"
+
+
+def logged(name):
+    return json.loads((FOLDER / name).read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def prose():
+    """The chapter's prose, as one text."""
+    cells = nbformat.read(CHAPTER, 4).cells
+    return " ".join(cell.source for cell in cells if cell.cell_type == "markdown")
+
+
+def test_every_partner_stands_in_its_caption():
+    partners = logged("partners.json")
+    assert len(partners) >= 20
+    for caption, pairs in partners.items():
+        assert caption.endswith(".") and len(pairs) >= 2
+        for german, english in pairs.items():
+            assert re.search(rf"\b{german}\b", caption) and re.fullmatch(r"[a-z]+", english)
+
+
+def test_the_corpus_is_as_large_as_the_chapter_says(prose):
+    assert "a third of a million words in each language" in prose
+    counts = logged("counts.json")
+    for language in ("German", "English"):
+        assert counts[f"words of the {language} captions"] == pytest.approx(1e6 / 3, rel=0.05)
+
+
+def test_the_score_is_of_the_stored_model_with_its_signature():
+    measured = logged("losses.json")
+    low, high = measured["interval"]
+    assert low < measured["bleu"] < high < low + 4
+    assert re.match(r"nrefs:1\|.*tok:13a.*version:", measured["signature"])
+
+
+def test_the_updates_and_their_scores_are_as_the_chapter_says(prose):
+    assert "434 updates on one processor, with a BLEU of 31.7, and 1,470 updates on a faster one" in prose
+    assert "2,636 updates, with 39.4" in prose
+    entries = logged("experiments.json")["entries"]
+    used = [e for e in entries if e["kind"] == "training" and e["used"]]
+    chosen = [e for e in entries if e["kind"] in ("elsewhere", "longer")] + used
+    found = sorted((e["measured"]["updates"], e["measured"]["bleu"]) for e in chosen)
+    assert found == [(434, 31.7), (1470, 38.6), (2636, 39.4)]
+
+
+def test_no_sentence_of_ours_is_a_training_caption(prose):
+    assert "none of our sentences, here and below, is a training caption" in prose
+    assert logged("counts.json")["sentences of ours that are captions"] == 0
+    script = (FOLDER / "counts.py").read_text(encoding="utf-8")
+    cells = nbformat.read(CHAPTER, 4).cells
+    code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+    sentences = re.search(r"SENTENCES = \[(.*?)\]", code, re.DOTALL)[1]
+    explored = re.findall(r"explore\((\".*?\")\)", code)
+    for sentence in [*re.findall(r"\".*?\"", sentences), *explored]:
+        assert sentence in script
+
+
+def test_nicht_and_sieben_are_equally_rare_with_their_translations(prose):
+    counts = logged("counts.json")
+    pattern = r"Of the (\d+) captions with \*nicht\*, (\d+) have .* of the (\d+) with \*sieben\*, (\d+) have"
+    found = re.search(pattern, prose)
+    wanted = [counts["nicht"], counts["captions with nicht and its translation"]]
+    wanted += [counts["sieben"], counts["captions with sieben and its translation"]]
+    assert [int(n) for n in found.groups()] == wanted
+
+
+def test_shirtless_is_as_frequent_as_the_chapter_says(prose):
+    counts = logged("counts.json")
+    pattern = r"in (\d+) of ([\d,]+) captions with \*boy\*, and in (\d+) of ([\d,]+) with \*woman\*"
+    found = re.search(pattern, prose)
+    of = [f"captions with {who}" for who in ("boy", "woman")]
+    wanted = [counts[name + what] for name in of for what in (" and shirtless", "")]
+    assert [int(n.replace(",", "")) for n in found.groups()] == wanted
