@@ -130,7 +130,7 @@ def bleu(hypotheses, references, n_resamples=1000):
     Raises ValueError for lists that are empty, of different lengths, or not of
     strings.
     """
-    return measured(BLEU(), hypotheses, references, n_resamples)
+    return with_interval(BLEU(), hypotheses, references, n_resamples)
 
 
 def chrf(hypotheses, references, n_resamples=1000):
@@ -138,10 +138,10 @@ def chrf(hypotheses, references, n_resamples=1000):
 
     (Popović 2015) Takes, returns and raises what `bleu` does.
     """
-    return measured(CHRF(), hypotheses, references, n_resamples)
+    return with_interval(CHRF(), hypotheses, references, n_resamples)
 
 
-def measured(metric, hypotheses, references, n_resamples):
+def with_interval(metric, hypotheses, references, n_resamples):
     """The score of a text by one of sacreBLEU's metrics, as a `Score`."""
     check_texts(hypotheses, references)
     texts = hypotheses, [references]
