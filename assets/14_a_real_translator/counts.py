@@ -51,7 +51,9 @@ def main():
         having = [target.lower() for source, target in pairs if word in words(source)]
         counts[f"captions with {word} and its translation"] = sum(bool(english.search(t)) for t in having)
     for person in ("Mann", "Frau", "Kind", "Junge", "Mädchen"):
-        counts[f"captions with {person} ohne"] = sum(f"{person} ohne " in source for source in captions)
+        having = [target.lower() for source, target in pairs if f"{person} ohne " in source]
+        counts[f"captions with {person} ohne"] = len(having)
+        counts[f"of these, with shirtless ({person})"] = sum("shirtless" in target for target in having)
     english = [target.lower() for _, target in pairs]
     for person in ("man", "woman", "child", "boy", "girl"):
         having = [target for target in english if re.search(rf"\b{person}\b", target)]
