@@ -10,7 +10,7 @@ import json
 import re
 
 from cells import headings, tags
-from minutes import counted
+from minutes import counted, hours
 from notebooks import ROOT, is_solution, number, read
 
 CURRICULUM = ROOT / "assets" / "00_preface" / "curriculum.json"
@@ -20,9 +20,8 @@ PLACES = {"explains:": "explained", "runs:": "run", "checks:": "checked", "tries
 HEAD = "", "what", "explained", "run", "checked", "tried in exercise"
 ROWS = (
     "What the course teaches stands in *rows*, each with an id: S for structures and models, E for "
-    "equations, Q for questions that readers ask and an experiment answers. They fold out here, each with "
-    "the sections in which it is explained, run, and checked by an assertion, and with the exercises in "
-    "which you try it."
+    "equations, Q for questions that readers ask and an experiment answers. Each row comes with the sections "
+    "in which it is explained, run, and checked by an assertion, and with the exercises in which you try it."
 )
 
 
@@ -83,8 +82,19 @@ def folded(summary, words):
     return f"<details><summary>{summary}</summary>\n\n{words}\n\n</details>"
 
 
+def together(books):
+    """How long all chapters take, in a sentence."""
+    times = [counted(book) for book in books]
+    parts = {
+        "to read": sum(time.lesson for time in times),
+        "for the laboratories": sum(time.laboratory for time in times),
+        "of exercises": sum(time.exercises for time in times),
+    }
+    return f"Together: {', '.join(f'{hours(n)} {what}' for what, n in parts.items() if n)}."
+
+
 def course_map(paths, rows=None):
-    """The whole text of the map: the chapters in a list, then their rows, which fold out."""
+    """The whole text of the map: the chapters in a list, how long they take, and their rows, folded."""
     rows, leaves = rows or curriculum(), gains()
     books = {path: read(path) for path in paths if not is_solution(path)}
     written = {number(path): path for path in books}
@@ -110,7 +120,8 @@ def course_map(paths, rows=None):
     done = len(rows) - len(still_open)
     count = f"Of {len(rows)} rows, {done} have all of these; {len(still_open)} are open."
     chapters = table(["", "chapter", "what it leaves you with", "how long"], listed)
-    return "\n\n".join([chapters, f"{ROWS} {count}", *folds])
+    taught = folded(f"What is taught where: {len(rows)} rows", "\n\n".join([f"{ROWS} {count}", *folds]))
+    return "\n\n".join([chapters, *([together(books.values())] if books else []), taught])
 
 
 def map_cell(notebook):

@@ -999,7 +999,9 @@ def test_the_map_says_what_the_tags_say(tmp_path):
     assert "| S3 | d | 08 Heads |" in lines
     assert any("Of 3 rows, 1 have" in line for line in lines)
     assert "<details><summary>07 Masks: 2 rows, 1 open</summary>" in lines
-    assert lines.count("</details>") == 2
+    assert "Together: 5 minutes to read, 15 minutes of exercises." in lines
+    assert lines.count("</details>") == 3
+    assert "<details><summary>What is taught where: 3 rows</summary>" in lines
 
 
 # --- Spoiled, and found by running --------------------------------------------------------------------------
