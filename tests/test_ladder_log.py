@@ -107,7 +107,7 @@ def test_a_wanted_word_is_looked_for_where_a_word_begins():
         assert all(re.fullmatch(r"\w[\w' |-]*", words) for words in wanted), wanted
 
 
-def test_the_experiments_are_whole_and_hold_the_recipe_that_is_used(log):
+def test_the_experiments_are_whole_and_hold_the_recipe_of_the_committed_model(log):
     tried = json.loads((FOLDER / "experiments.json").read_text(encoding="utf-8"))
     assert {"task", "hardware", "note", "entries"} == tried.keys()
     keys = {"kind", "name", "changed", "expected", "came_out", "seed", "measured", "used"}
@@ -115,7 +115,7 @@ def test_the_experiments_are_whole_and_hold_the_recipe_that_is_used(log):
         assert keys <= entry.keys() <= keys | {"settings", "hardware"}
         assert (entry["seed"] == 0) == (entry["kind"] != "seed")
     [used] = [entry for entry in tried["entries"] if entry["kind"] == "training" and entry["used"]]
-    recipe = tomllib.loads(RECIPE.read_text(encoding="utf-8"))
+    recipe = tomllib.loads((FOLDER / "model" / "recipe.toml").read_text(encoding="utf-8"))
     assert used["settings"].items() <= {**recipe["model"], **recipe["training"]}.items()
     [longer] = [entry for entry in tried["entries"] if entry["kind"] == "longer"]
     hour = tomllib.loads(RECIPE.with_name("multi30k.toml").read_text(encoding="utf-8"))
