@@ -123,7 +123,7 @@ def min_p(yours):
             "What is kept does not sum to one: divide each row by its sum.": kept,
             "The bound is `share` itself; it should be `share` times the row's highest probability.":
                 whole(p.masked_fill(p < share, 0.0)),
-            "All rows have the same bound: take the highest probability of each row (dim=-1, keepdim=True).":
+            "All rows have the same bound: take each row's highest value, p.amax(dim=-1, keepdim=True).":
                 whole(p.masked_fill(p < share * p.max(), 0.0)),
             "The temperature comes after the truncation: divide the logits by it first.":
                 whole(late ** (1 / temperature)),

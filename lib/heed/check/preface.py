@@ -28,7 +28,7 @@ def weighted_mean(yours):
     typical = {
         "With m rows of weights, too, the sum goes over the rows of `values`: dim=-2.": each.sum(dim=0),
     }
-    expect_close(several(yours, weights, values), weights @ values, "the result for two rows of weights", typical)
+    expect_close(several(yours, weights, values), weights @ values, "the result for two rows", typical)
 
 
 def several(yours, weights, values):
