@@ -36,27 +36,27 @@ def gru_step(x, h, W_x, W_h, b_x, b_h):
 
         r = σ(W_xr x + b_xr + W_hr h + b_hr)             reset gate
         z = σ(W_xz x + b_xz + W_hz h + b_hz)             update gate
-        n = tanh(W_xn x + b_xn + r ⊙ (W_hn h + b_hn))    candidate
-        h' = z ⊙ h + (1 − z) ⊙ n
-        (Cho et al. 2014, as in torch's nn.GRUCell)
+        g = tanh(W_xg x + b_xg + r ⊙ (W_hg h + b_hg))    candidate
+        h' = z ⊙ h + (1 − z) ⊙ g
+        (Cho et al. 2014, as in torch's nn.GRUCell, which calls the candidate n)
 
     r says how much of the old state the candidate sees, z how much of it stays.
 
     x: (b, d_in)
     h: (b, d_hidden)
-    W_x: (3*d_hidden, d_in), the rows of r, z, n below one another
+    W_x: (3*d_hidden, d_in), the rows of r, z, g below one another
     W_h: (3*d_hidden, d_hidden)
     b_x: (3*d_hidden)
     b_h: (3*d_hidden)
 
     Returns the new state (b, d_hidden).
     """
-    r_x, z_x, n_x = (x @ W_x.T + b_x).chunk(3, dim=-1)
-    r_h, z_h, n_h = (h @ W_h.T + b_h).chunk(3, dim=-1)
+    r_x, z_x, g_x = (x @ W_x.T + b_x).chunk(3, dim=-1)
+    r_h, z_h, g_h = (h @ W_h.T + b_h).chunk(3, dim=-1)
     r = torch.sigmoid(r_x + r_h)  # (b, d_hidden)
     z = torch.sigmoid(z_x + z_h)  # (b, d_hidden)
-    n = torch.tanh(n_x + r * n_h)  # (b, d_hidden)
-    return z * h + (1 - z) * n  # (b, d_hidden)
+    g = torch.tanh(g_x + r * g_h)  # (b, d_hidden)
+    return z * h + (1 - z) * g  # (b, d_hidden)
 
 
 def lstm_step(x, h, c, W_x, W_h, b_x, b_h):
