@@ -33,7 +33,7 @@ def remember(yours):
         expect(h * wanted > 0.9, signs if weak else sentence)
 
     h = last([0])
-    near(h, -1, f"After one other word the state should be near −1, and it is {h:.2f}: b decides.")
+    near(h, -1, f"After one other word the state should be near −1, and it is {h:.2f}: here b decides alone.")
     h = last([1])
     near(h, 1, f"Right after “not” as the first word, the state should be near 1, and it is {h:.2f}.")
     h = last([1, 0])
@@ -105,8 +105,11 @@ def perplexity(yours):
     raw = -scores.gather(-1, ids[..., None])[..., 0]
     along = [(-scores.log_softmax(i).gather(-1, ids[..., None])[..., 0])[real].mean().exp() for i in (0, 1)]
     by_name = torch.stack([row[mask].mean() for row, mask in zip(loss, real, strict=True)])
+    answer = yours(scores, ids)
+    without = isinstance(answer, torch.Tensor) and bool(answer.isnan().any())
+    expect(not without, "The perplexity is nan. The logarithm of a negative score? log_softmax comes first.")
     expect_close(
-        yours(scores, ids),
+        answer,
         loss[real].mean().exp(),
         "the perplexity",
         typical={
