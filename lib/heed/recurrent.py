@@ -14,7 +14,7 @@ from heed.text import BOS, EOS, PAD, check_ids
 
 
 def rnn_step(x, h, W_x, W_h, b_x, b_h):
-    """Read one input and renew the state: the vanilla recurrent network.
+    """Read one input and update the state: the vanilla recurrent network.
 
         h' = tanh(W_x x + b_x + W_h h + b_h)
         (Elman 1990; torch's nn.RNNCell)
@@ -32,7 +32,7 @@ def rnn_step(x, h, W_x, W_h, b_x, b_h):
 
 
 def gru_step(x, h, W_x, W_h, b_x, b_h):
-    """Renew the state through two gates: the gated recurrent unit.
+    """Update the state through two gates: the gated recurrent unit.
 
         r = σ(W_xr x + b_xr + W_hr h + b_hr)             reset gate
         z = σ(W_xz x + b_xz + W_hz h + b_hz)             update gate
@@ -44,7 +44,7 @@ def gru_step(x, h, W_x, W_h, b_x, b_h):
 
     x: (b, d_in)
     h: (b, d_hidden)
-    W_x: (3*d_hidden, d_in), the rows of r, z, g below one another
+    W_x: (3*d_hidden, d_in), the rows of r, z, g stacked
     W_h: (3*d_hidden, d_hidden)
     b_x: (3*d_hidden)
     b_h: (3*d_hidden)
@@ -60,7 +60,7 @@ def gru_step(x, h, W_x, W_h, b_x, b_h):
 
 
 def lstm_step(x, h, c, W_x, W_h, b_x, b_h):
-    """Renew a state and a memory beside it: the long short-term memory.
+    """Update a state and a memory beside it: the long short-term memory.
 
         i, f, o = σ(W_x x + b_x + W_h h + b_h)    input, forget, output gate
         g = tanh(W_x x + b_x + W_h h + b_h)       candidate
@@ -73,7 +73,7 @@ def lstm_step(x, h, c, W_x, W_h, b_x, b_h):
     x: (b, d_in)
     h: (b, d_hidden)
     c: (b, d_hidden)
-    W_x: (4*d_hidden, d_in), the rows of i, f, g, o below one another
+    W_x: (4*d_hidden, d_in), the rows of i, f, g, o stacked
     W_h: (4*d_hidden, d_hidden)
     b_x: (4*d_hidden)
     b_h: (4*d_hidden)
@@ -199,7 +199,7 @@ class ConditionalLanguageModel(nn.Module):
 
     @torch.no_grad()
     def sample(self, labels, n_max, seed):
-        """Write one sequence for each label, drawing every token by its odds.
+        """Write one sequence for each label, sampling every token from softmax.
 
         labels: (b)
 
