@@ -29,7 +29,8 @@ def remember(yours):
     weak = all(sign * a > 0 for sign, rows in sums.items() for a in rows)
 
     def near(h, wanted, sentence):
-        signs = f"All signs are right, but h is {h:.2f}, not near {wanted}: multiply all three numbers by the same factor."
+        signs = f"All signs are right, but h is {h:.2f}, not near {wanted}: "
+        signs += "multiply all three numbers by the same factor."
         expect(h * wanted > 0.9, signs if weak else sentence)
 
     h = last([0])
