@@ -97,6 +97,8 @@ FIGURES = {
     "1→N": lambda: plot.network("1→N", ["日本語"], [*"ドイツ", "<eos>"], "Written one by one"),
     "N→M": lambda: plot.network("N→M", ["1987", "年", "3", "月"], ["1987", "-", "03"], "One arrow"),
     "N→M, empty": lambda: plot.network("N→M"),
+    "1→N, first": lambda: plot.network("1→N", ["de"], [*"Kuba", "<eos>"], first="<bos>"),
+    "N→M, first": lambda: plot.network("N→M", list("stop"), [*"pots", "<eos>"], first="<bos>"),
     "attending": lambda: plot.attending(list("5. März 1987"), list("1987-0"), np.arange(12) / 66, "One step"),
     "attending, first": lambda: plot.attending(["drei", "und", "zwanzig"], ["twenty"], [0.1, 0.1, 0.8]),
     "attending, crowded": lambda: plot.attending(list(FRENCH), list("1987-0"), weights(1, 24)[0], LONG),
@@ -518,6 +520,7 @@ def test_maps_stand_side_by_side():
             lambda: plot.alignment([[1, 0]], ["a"], ["b"]),
             r"1 target and 1 source tokens .* \(1, 1\), not \(1, 2\)",
         ),
+        (lambda: plot.network("N→1", first="<bos>"), "N→1 writes nothing that is read again"),
         (lambda: plot.cell("tree"), "no drawing of a cell named 'tree', only of rnn, gru, lstm"),
     ],
 )
@@ -647,7 +650,7 @@ def arrows(ax):
 @pytest.mark.parametrize(
     "name",
     [
-        *"N→N/N⇄N/N→1/1→N/N→M/attending/attending, first/attending, crowded".split("/"),
+        *"N→N/N⇄N/N→1/1→N/N→M/1→N, first/N→M, first/attending/attending, first/attending, crowded".split("/"),
         *"alignment/alignment, crowded/rnn/gru/lstm".split("/"),
     ],
 )
@@ -693,6 +696,16 @@ def test_a_shape_has_its_states_arrows_and_tokens(shape, inputs, outputs, n_stat
     ax.figure.canvas.draw()
     heights = {text.get_text(): text.get_window_extent().y0 for text in ax.texts}
     assert heights["in0"] < heights["out0"]
+
+
+@pytest.mark.parametrize(("shape", "inputs"), [("1→N", 1), ("N→M", 3)])
+def test_a_writer_reads_its_first_token_below_the_state_that_writes_first(shape, inputs):
+    inputs = [f"in{i}" for i in range(inputs)]
+    without = plot.network(shape, inputs, ["a", "b"])
+    ax = plot.network(shape, inputs, ["a", "b"], first="<bos>")
+    assert len(arrows(ax)) == len(arrows(without)) + 1
+    at = {text.get_text(): text.get_position() for text in ax.texts}
+    assert at["<bos>"][0] == at["a"][0] and at["<bos>"][1] == at["in0"][1] < at["a"][1]
 
 
 def test_one_arrow_carries_everything():

@@ -40,7 +40,7 @@ class Span(NamedTuple):
 def spans(tags):
     """Read the marked spans off a list of BIO tags.
 
-    B-KIND begins a span, I-KIND goes on with it, O is outside. An I-KIND that
+    B-KIND begins a span, I-KIND continues it, O is outside. An I-KIND that
     continues nothing of its kind begins a span of its own, as in the CoNLL-2000
     scorer (Tjong Kim Sang & Buchholz 2000).
 

@@ -14,7 +14,7 @@ from heed.text import BOS, EOS, PAD, check_ids
 
 
 def rnn_step(x, h, W_x, W_h, b_x, b_h):
-    """Read one input and renew the state: the vanilla recurrent network.
+    """Read one input and update the state: the vanilla recurrent network.
 
         h' = tanh(W_x x + b_x + W_h h + b_h)
         (Elman 1990; torch's nn.RNNCell)
@@ -32,35 +32,35 @@ def rnn_step(x, h, W_x, W_h, b_x, b_h):
 
 
 def gru_step(x, h, W_x, W_h, b_x, b_h):
-    """Renew the state through two gates: the gated recurrent unit.
+    """Update the state through two gates: the gated recurrent unit.
 
         r = σ(W_xr x + b_xr + W_hr h + b_hr)             reset gate
         z = σ(W_xz x + b_xz + W_hz h + b_hz)             update gate
-        n = tanh(W_xn x + b_xn + r ⊙ (W_hn h + b_hn))    candidate
-        h' = z ⊙ h + (1 − z) ⊙ n
-        (Cho et al. 2014, as in torch's nn.GRUCell)
+        g = tanh(W_xg x + b_xg + r ⊙ (W_hg h + b_hg))    candidate
+        h' = z ⊙ h + (1 − z) ⊙ g
+        (Cho et al. 2014, as in torch's nn.GRUCell, which calls the candidate n)
 
     r says how much of the old state the candidate sees, z how much of it stays.
 
     x: (b, d_in)
     h: (b, d_hidden)
-    W_x: (3*d_hidden, d_in), the rows of r, z, n below one another
+    W_x: (3*d_hidden, d_in), the rows of r, z, g stacked
     W_h: (3*d_hidden, d_hidden)
     b_x: (3*d_hidden)
     b_h: (3*d_hidden)
 
     Returns the new state (b, d_hidden).
     """
-    r_x, z_x, n_x = (x @ W_x.T + b_x).chunk(3, dim=-1)
-    r_h, z_h, n_h = (h @ W_h.T + b_h).chunk(3, dim=-1)
+    r_x, z_x, g_x = (x @ W_x.T + b_x).chunk(3, dim=-1)
+    r_h, z_h, g_h = (h @ W_h.T + b_h).chunk(3, dim=-1)
     r = torch.sigmoid(r_x + r_h)  # (b, d_hidden)
     z = torch.sigmoid(z_x + z_h)  # (b, d_hidden)
-    n = torch.tanh(n_x + r * n_h)  # (b, d_hidden)
-    return z * h + (1 - z) * n  # (b, d_hidden)
+    g = torch.tanh(g_x + r * g_h)  # (b, d_hidden)
+    return z * h + (1 - z) * g  # (b, d_hidden)
 
 
 def lstm_step(x, h, c, W_x, W_h, b_x, b_h):
-    """Renew a state and a memory beside it: the long short-term memory.
+    """Update a state and a memory beside it: the long short-term memory.
 
         i, f, o = σ(W_x x + b_x + W_h h + b_h)    input, forget, output gate
         g = tanh(W_x x + b_x + W_h h + b_h)       candidate
@@ -73,7 +73,7 @@ def lstm_step(x, h, c, W_x, W_h, b_x, b_h):
     x: (b, d_in)
     h: (b, d_hidden)
     c: (b, d_hidden)
-    W_x: (4*d_hidden, d_in), the rows of i, f, g, o below one another
+    W_x: (4*d_hidden, d_in), the rows of i, f, g, o stacked
     W_h: (4*d_hidden, d_hidden)
     b_x: (4*d_hidden)
     b_h: (4*d_hidden)
@@ -199,7 +199,7 @@ class ConditionalLanguageModel(nn.Module):
 
     @torch.no_grad()
     def sample(self, labels, n_max, seed):
-        """Write one sequence for each label, drawing every token by its odds.
+        """Write one sequence for each label, sampling every token from softmax.
 
         labels: (b)
 

@@ -43,9 +43,9 @@ def train(
     The gradient is clipped, and the learning rate falls to zero.
 
     batches: an endless iterator over batches, of whatever type `loss` takes
-    loss: loss(model, batch) -> the number to make small
+    loss: loss(model, batch) -> the number to minimise
     n_steps: updates to make
-    rate: the first learning rate; it falls in a straight line and would reach
+    rate: the first learning rate; it falls linearly and would reach
         zero one step after the last
     clip: the norm to which a larger gradient is scaled down
         (Pascanu et al. 2013)

@@ -15,7 +15,7 @@ def remember(yours):
     numbers = yours()
     numbers = numbers.tolist() if isinstance(numbers, torch.Tensor) else numbers
     count = len(numbers) if isinstance(numbers, tuple | list) else 1
-    expect(count == 3, f"Three numbers are wanted, w_x, w_h and b; the function gives back {count}.")
+    expect(count == 3, f"Three numbers are expected, w_x, w_h and b; the function returns {count}.")
     w_x, w_h, b = (float(number) for number in numbers)
 
     def last(word_is_not):
@@ -29,17 +29,18 @@ def remember(yours):
     weak = all(sign * a > 0 for sign, rows in sums.items() for a in rows)
 
     def near(h, wanted, sentence):
-        signs = f"All signs are right, but h is {h:.2f}, not near {wanted}: make all three numbers larger."
+        signs = f"All signs are right, but h is {h:.2f}, not near {wanted}: "
+        signs += "multiply all three numbers by the same factor."
         expect(h * wanted > 0.9, signs if weak else sentence)
 
     h = last([0])
-    near(h, -1, f"After one other word the state should be near −1, and it is {h:.2f}: b decides.")
+    near(h, -1, f"After one other word the state should be near −1, and it is {h:.2f}: here b decides alone.")
     h = last([1])
     near(h, 1, f"Right after “not” as the first word, the state should be near 1, and it is {h:.2f}.")
     h = last([1, 0])
     near(h, 1, f"The state forgets: one word after “not” it is {h:.2f}. The old state must weigh more.")
     h = last([0, 1])
-    near(h, 1, f"A “not” after another word is missed, h is {h:.2f}: w_x is too small beside w_h.")
+    near(h, 1, f"A “not” after another word is missed, h is {h:.2f}: w_x is too small compared with w_h.")
     for words in product([0, 1], repeat=6):
         h, wanted = last(words), 1 if any(words) else -1
         near(h, wanted, f"After the inputs {list(words)} the state is {h:.2f} instead of {wanted}.")
@@ -70,7 +71,7 @@ def bio_tags(yours):
         (1, {Span("LANGUAGE", 0, 1)}),
     ]
     typical = {
-        "The end of a span is the first word after it; your tags go on for one word too many.": ("B", "I", 1),
+        "The end of a span is the first word after it; your tags continue one word too far.": ("B", "I", 1),
         "The end of a span is the first word after it; your tags stop one word too early.": ("B", "I", -1),
         "A span begins with B-; yours begins with I-.": ("I", "I", 0),
         "Only the first word of a span gets B-, the others get I-.": ("B", "B", 0),
@@ -105,8 +106,11 @@ def perplexity(yours):
     raw = -scores.gather(-1, ids[..., None])[..., 0]
     along = [(-scores.log_softmax(i).gather(-1, ids[..., None])[..., 0])[real].mean().exp() for i in (0, 1)]
     by_name = torch.stack([row[mask].mean() for row, mask in zip(loss, real, strict=True)])
+    answer = yours(scores, ids)
+    without = isinstance(answer, torch.Tensor) and bool(answer.isnan().any())
+    expect(not without, "The perplexity is nan. The logarithm of a negative score? log_softmax comes first.")
     expect_close(
-        yours(scores, ids),
+        answer,
         loss[real].mean().exp(),
         "the perplexity",
         typical={
@@ -170,7 +174,7 @@ def back_through_time(yours):
                 wrongly(lambda g, t: (g * slope[t - 1]) @ W_h),
             "The slope is taken after W_h; going back, the tanh comes first.":
                 wrongly(lambda g, t: (g @ W_h) * slope[t]),
-            "These are the gradients by a, before the tanh: each row has one slope too many.":
+            "These are the gradients with respect to a, before the tanh: each row has one slope too many.":
                 true * slope,
             "The state is a tanh already: its slope is 1 − h², without another tanh.":
                 wrongly(lambda g, t: (g * (1 - states[t].tanh() ** 2)) @ W_h),

@@ -36,30 +36,30 @@ def _rnn(page):
 
 
 def _gru(page):
-    """h' = z ⊙ h + (1 − z) ⊙ n, with n = tanh(W_xn x + r ⊙ W_hn h)"""
+    """h' = z ⊙ h + (1 − z) ⊙ g, with g = tanh(W_xg x + r ⊙ W_hg h)"""
     _frame(page, 0.5, 6.0, -0.05, TOP + 0.35)
     old, new = page.state("$h$", 0, TOP), page.state("$h'$", 6.5, TOP)
     x = page.box("$x$", 1.05, -0.5, "input")
     r, z = _gate(page, "$r$", "reset", 1.7, GATES), _gate(page, "$z$", "update", 3.0, GATES)
-    n = _gate(page, "$n$", "candidate", 4.4, GATES, "tanh")
-    _supply(page, x, FROM_X, [r, z, n], "input", -0.12)
+    g = _gate(page, "$g$", "candidate", 4.4, GATES, "tanh")
+    _supply(page, x, FROM_X, [r, z, g], "input", -0.12)
     _supply(page, _dot(page, 0.75, TOP, "state"), FROM_H, [r, z], "state", 0.12)
     times_r, times_z = _operation(page, "×", 1.7, 1.65), _operation(page, "×", 3.0, TOP)
-    one_minus, times_n = _operation(page, "1−", 4.4, 2.2), _operation(page, "×", 5.5, 2.2)
+    one_minus, times_g = _operation(page, "1−", 4.4, 2.2), _operation(page, "×", 5.5, 2.2)
     plus = _operation(page, "+", 5.5, TOP)
     page.arrow(old, times_z, "state")
     page.arrow(times_z, plus, "state")
     page.arrow(plus, new, "state")
-    weights = page.box("$W_{hn} h$", 1.7, 2.2, "gate", height=0.28)
+    weights = page.box("$W_{hg} h$", 1.7, 2.2, "gate", height=0.28)
     page.arrow(_dot(page, 1.7, TOP, "state"), weights, "state")
     page.arrow(weights, times_r, "state")
     page.arrow(r, times_r)
     page.arrow(z, times_z)
     page.arrow(_dot(page, 3.0, 2.2), one_minus)
-    page.arrow(one_minus, times_n)
-    page.path(times_r, (4.4, 1.65), n, role="state")
-    page.path(n, (5.5, GATES), times_n)
-    page.arrow(times_n, plus)
+    page.arrow(one_minus, times_g)
+    page.path(times_r, (4.4, 1.65), g, role="state")
+    page.path(g, (5.5, GATES), times_g)
+    page.arrow(times_g, plus)
 
 
 def _lstm(page):

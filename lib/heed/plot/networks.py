@@ -37,7 +37,7 @@ DENSITIES = [
 ]
 
 
-def network(shape, inputs=None, outputs=None, title="", ax=None):
+def network(shape, inputs=None, outputs=None, title="", ax=None, first=None):
     """Draw the shape of a recurrent network, with your own tokens in its boxes.
 
         N→N   an output for every input
@@ -48,6 +48,7 @@ def network(shape, inputs=None, outputs=None, title="", ax=None):
 
     inputs: the tokens read; x₁, x₂ … if left out
     outputs: the tokens written; y₁, y₂ … if left out
+    first: 1→N and N→M: the token that is read before the first output, such as <bos>; not drawn if left out
 
     Returns the Axes.
     Raises ValueError for an unknown shape, numbers of tokens that do not suit it, or more than a page holds.
@@ -62,11 +63,14 @@ def network(shape, inputs=None, outputs=None, title="", ax=None):
     wanted = {"N→N": len(outputs), "N⇄N": len(outputs), "1→N": 1}.get(shape, len(inputs))
     if len(inputs) != wanted or (shape == "N→1" and len(outputs) != 1):
         raise ValueError(f"{shape} cannot have {len(inputs)} inputs and {len(outputs)} outputs")
+    if first is not None and shape not in ("1→N", "N→M"):
+        raise ValueError(f"{shape} writes nothing that is read again, so it has no first token")
+    first = None if first is None else _tokens([first], "", 1)[0]
     page = Page(ax, title)
     if shape == "N→M":
-        _encoder_decoder(page, inputs, outputs)
+        _encoder_decoder(page, inputs, outputs, first)
     elif shape == "1→N":
-        _writer(page, inputs, outputs)
+        _writer(page, inputs, outputs, first)
     elif shape == "N⇄N":
         _two_way_reader(page, inputs, outputs)
     else:
@@ -203,20 +207,22 @@ def _two_way_reader(page, inputs, outputs):
     page.names({0: ("input", "input"), **sides, 3 * ROW: ("output", "output")})
 
 
-def _writer(page, inputs, outputs):
-    places = page.columns([inputs + [None] * len(outputs), [None, *outputs]])
+def _writer(page, inputs, outputs, first):
+    places = page.columns([[*inputs, first, *[None] * (len(outputs) - 1)], [None, *outputs]])
     read = page.box(inputs[0], places[0], 0, "input")
     states = [page.state(f"$h_{{{i}}}$", x, ROW) for i, x in enumerate(places)]
     writes = [page.box(token, x, 2 * ROW, "output") for token, x in zip(outputs, places[1:], strict=True)]
     page.arrow(read, states[0])
     page.chain(states)
     page.feed(writes, states[1:])
+    _begin(page, first, states[1])
     page.names({0: ("input", "input"), ROW: ("state", "state"), 2 * ROW: ("output", "output")})
 
 
-def _encoder_decoder(page, inputs, outputs):
+def _encoder_decoder(page, inputs, outputs, first):
     n = len(inputs)
-    places = page.columns([inputs + [None] * len(outputs), [None] * n + outputs], leave=(n, 1.0))
+    below = [*inputs, first, *[None] * (len(outputs) - 1)]
+    places = page.columns([below, [None] * n + outputs], leave=(n, 1.0))
     reads = [page.box(token, x, 0, "input") for token, x in zip(inputs, places[:n], strict=True)]
     encoder = [page.state(f"$h_{{{i + 1}}}$", x, ROW) for i, x in enumerate(places[:n])]
     decoder = [page.state(f"$s_{{{i + 1}}}$", x, ROW) for i, x in enumerate(places[n:])]
@@ -226,6 +232,7 @@ def _encoder_decoder(page, inputs, outputs):
         page.arrow(read, state)
     page.chain(decoder)
     page.feed(writes, decoder)
+    _begin(page, first, decoder[0])
     page.arrow(encoder[-1], decoder[0], "bottleneck", width=5)
     middle = (places[n - 1] + places[n]) / 2
     said = "the last state:\nall it gets of\nthe source"
@@ -233,6 +240,13 @@ def _encoder_decoder(page, inputs, outputs):
     page.note("encoder", (places[0] + places[n - 1]) / 2, ROW + 0.4, colour=LOOKS["state"][1])
     page.note("decoder", (places[n] + places[-1]) / 2, ROW - 0.4, colour=LOOKS["state"][1])
     page.names({0: ("input", "input"), ROW: ("state", "state"), 2 * ROW: ("output", "output")})
+
+
+def _begin(page, first, state):
+    """The token that the writer reads before it has written any, below its first state."""
+    if first is not None:
+        begin = page.box(first, state.place[0], 0, "gate")
+        page.arrow(begin, state)
 
 
 def _tokens(tokens, letter, n):
