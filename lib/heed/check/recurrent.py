@@ -169,6 +169,8 @@ def back_through_time(yours):
             "The rows are in the order of computing; row 0 belongs to the first state.": true.flip(0),
             "Forwards the product was W_h @ h; backwards the sum runs over the first index: g @ W_h.":
                 wrongly(lambda g, t: W_h @ (g * slope[t])),
+            "The gradient is a row: it is multiplied with the Jacobian as g @ J_t, not as J_t @ g.":
+                wrongly(lambda g, t: slope[t] * (W_h @ g)),
             "The slope of tanh, 1 − h², is missing.": wrongly(lambda g, t: g @ W_h),
             "The slope belongs to the later state, h_t, through whose tanh the gradient goes back.":
                 wrongly(lambda g, t: (g * slope[t - 1]) @ W_h),
