@@ -18,7 +18,7 @@ def test_sources_are_reversed_and_targets_are_not(script):
     backwards = script.lengths()
     pairs, _, source, target = backwards.task(6)
     text, ids = pairs[0], backwards.encoded(pairs[:1], source, target)[0]
-    assert source.decode(ids[0]) == [*text.source[::-1]]
+    assert source.decode(ids[0]) == text.source[::-1]
     assert target.decode(ids[1]) == backwards.words(text.target)
 
 
