@@ -44,7 +44,8 @@ def test_the_text_quotes_the_medians_at_six_digits(log):
     cells = json.loads(chapter.read_text(encoding="utf-8"))["cells"]
     words = " ".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
     plain, updates, wider = (round(100 * share) for share in medians)
-    assert f"from {plain} right in 100 to {updates} with the updates, and to {wider} with the width" in words
+    rises = f"from {plain} right in 100 to {updates} with more updates, and to {wider} with the wider state"
+    assert rises in words
 
 
 def test_up_to_five_digits_every_run_gets_more_than_85_in_100(log):
