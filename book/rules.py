@@ -29,7 +29,6 @@ SECTIONS = 7  # numbered ones: from the failure, 3.0, to 3.6
 CLOSING = ("What this does not show", "What to remember", "Sources", "Exercises")
 FIGURES = 6
 EXERCISES = 8
-OLD_FORM = {2}  # chapters that are still to be rewritten in the form of today; it shrinks
 LIBRARIES = {"heed", "torch", "numpy", "matplotlib", "seaborn", "babel", "num2words", "tokenizers", "IPython"}
 MACHINE = re.compile(
     r"(?<![\w.])/(?:home|Users|root|tmp|var|mnt|content|work|opt|usr)/\w+|\b[A-Z]:\\+(?:Users|Program)"
@@ -296,7 +295,7 @@ def draws_the_map(path, notebook):
             yield str(error)
 
 
-# --- The form of a chapter today ----------------------------------------------------------------------------
+# --- The form of a chapter ----------------------------------------------------------------------------------
 
 
 def is_read_in_an_hour(path, notebook):
@@ -389,7 +388,7 @@ CHAPTER = (
     defines_nothing_twice,
     draws_the_map,
 )
-TODAY = (
+FORM = (
     is_read_in_an_hour,
     keeps_the_order,
     keeps_its_places,
@@ -405,7 +404,7 @@ def rules(path):
     """The rules that hold for this notebook."""
     if is_solution(path):
         return ANY + SOLUTIONS
-    return ANY + CHAPTER + (TODAY if number(path) not in OLD_FORM else ())
+    return ANY + CHAPTER + FORM
 
 
 def complaints(path):

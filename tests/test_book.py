@@ -7,12 +7,11 @@ pyproject.toml collects `chapters/` beside `tests/`, and conftest.py adds what n
 import pytest
 from course_map import README, readme
 from notebooks import COVER, cover, is_solution, notebooks, number, read
-from rules import OLD_FORM, TODAY, rules, shows_the_library
+from rules import rules, shows_the_library
 
 PAGES = notebooks()
 PROMISED = {0, 1, 2, 3}
 WRITTEN = {number(path) for path in PAGES if not is_solution(path)}
-OLD = [path for path in PAGES if not is_solution(path) and number(path) in OLD_FORM]
 CASES = [
     pytest.param(path, rule, id=f"{'solutions/' * is_solution(path)}{path.stem}-{rule.__name__}")
     for path in PAGES
@@ -51,16 +50,6 @@ def test_the_readme_shows_the_figure_that_its_chapter_stores():
 @whole
 def test_the_readme_tells_the_minutes_that_are_counted_now():
     assert README.read_text(encoding="utf-8") == readme(PAGES), "python book/chapters.py map writes them"
-
-
-@pytest.mark.parametrize("path", OLD, ids=lambda path: path.stem)
-def test_a_chapter_of_the_old_form_that_keeps_the_new_one_is_taken_off_the_list(path):
-    complaints = [line for rule in TODAY for line in rule(path, read(path))]
-    assert complaints, f"chapter {number(path)} keeps every rule of today: take it out of OLD_FORM"
-
-
-def test_the_list_of_the_old_form_names_chapters_that_are_written():
-    assert OLD_FORM <= WRITTEN
 
 
 @whole

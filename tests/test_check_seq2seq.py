@@ -59,3 +59,52 @@ def finisher(read):
 def test_what_was_read_of_the_beginning_is_named(capsys, read, sentence):
     check.finish(finisher(read))
     assert sentence in capsys.readouterr().out
+
+
+def interchanged(ids, encoder):
+    """An answer to exercise 2.2 that keeps the state at real tokens and renews it at padding."""
+    gru = encoder.rnn
+    h = torch.zeros(len(ids), gru.hidden_size, dtype=torch.float64)
+    for y in ids.unbind(dim=1):
+        new = gru_step(
+            encoder.embed.weight[y], h, gru.weight_ih_l0, gru.weight_hh_l0, gru.bias_ih_l0, gru.bias_hh_l0
+        )
+        h = torch.where((y == PAD)[:, None], new, h)
+    return h
+
+
+def test_a_choice_the_wrong_way_round_is_named(capsys):
+    check.read_sources(interchanged)
+    assert "interchanged" in capsys.readouterr().out
+
+
+def test_a_beginning_of_n_max_tokens_is_returned_as_it_is(capsys):
+    def finish(model, source, begin, n_max):
+        (state, memory), ids, unread = model.start(source), list(begin), [BOS, *begin]
+        while True:  # it writes first, and asks afterwards
+            for y in unread:
+                scores, state = model.step(torch.tensor([y]), state, memory)
+            ids.append(scores.argmax().item())
+            unread = ids[-1:]
+            if ids[-1] == EOS or len(ids) >= n_max:
+                return ids
+
+    check.finish(finish)
+    assert "There are 4 ids, and n_max is 3" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("share", "sentence"),
+    [
+        (lambda right, real: (right | ~real).all(dim=1), "✓"),
+        (lambda right, real: (right | ~real).all(dim=0), "`all(dim=1)`"),
+        (lambda right, real: (right | ~real)[:, -1], "the share"),
+    ],
+)
+def test_only_whole_rows_are_whole_targets(capsys, share, sentence):
+    def whole_targets(logits, target_out):
+        return share(logits.argmax(dim=-1) == target_out, target_out != PAD).double().mean().item()
+
+    check.whole_targets(whole_targets)
+    said = capsys.readouterr().out
+    assert sentence in said and "EOS is left out" not in said

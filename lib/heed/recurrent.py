@@ -273,7 +273,8 @@ class Seq2Seq(nn.Module):
     def forward(self, source, target_in):
         """Score each target token, given the source and the tokens before it.
 
-        Those are the *true* ones: this is teacher forcing.
+        The tokens before it are the *true* ones: this is teacher forcing.
+
         source: (b, n_source)
         target_in: (b, n_target)
 
@@ -283,7 +284,7 @@ class Seq2Seq(nn.Module):
         return logits  # (b, n_target, vocab)
 
     def start(self, source):
-        """The first state (b, d_hidden), and nothing to look back at."""
+        """The initial state (b, d_hidden), and no memory to look back at."""
         return self.encoder(source), None
 
     def step(self, y, state, memory):
@@ -296,7 +297,7 @@ class Seq2Seq(nn.Module):
 
 
 def free_run(model, source, n_max):
-    """Let a model write on its own: it reads the likeliest token as next input.
+    """Let a model write on its own: each likeliest token is its next input.
 
     source: (b, n_source)
     n_max: the most tokens to write

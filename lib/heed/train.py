@@ -21,8 +21,8 @@ def sequence_loss(model, batch):
         vocabulary
     batch: a `heed.data.Batch`
 
-    Raises ValueError for a model that leaves the scores to a `generator`, as an
-    `EncoderDecoder` does.
+    Raises ValueError for a model whose scores come from a separate `generator`,
+    such as an `EncoderDecoder`.
     """
     if hasattr(model, "generator"):
         raise ValueError(

@@ -36,6 +36,7 @@ def read_sources(yours):
         every = isinstance(given, torch.Tensor) and given.dim() == 3
         expect(not every, "These are the states at all tokens; the decoder gets the last one of each row.")
         ones = encoder.rnn(encoder.embed(ids), torch.ones(1, 4, 7).double())[0]
+        padding, _ = encoder.rnn(encoder.embed(torch.full_like(ids, PAD)))  # (b, n, d_hidden)
         alone = encoder.rnn(encoder.embed(ids.view(-1, 1)))[0].view(4, 5, 7)  # each token read from zero
         expect_close(
             given,
@@ -46,6 +47,8 @@ def read_sources(yours):
                     states[:, -1],
                 "Padding sets the state to zero here. It must leave the state as it is.":
                     states[:, -1] * real[:, -1],
+                "The two values of `torch.where` are interchanged: here only padding changes the state.":
+                    last(padding, (ids == PAD).long(), torch.zeros(4, 7).double()),
                 "All states are zero. Does the empty row stop the others? Each row has its own end.":
                     torch.zeros(4, 7).double(),
                 "Each step begins at zero again. Hand the states on from step to step.":
@@ -150,7 +153,7 @@ def log_probability(yours):
 def finish(yours):
     """what stood there already, and then what the network writes after it, up to EOS or n_max"""
     sources = torch.tensor([[5, 9, 6], [7, 4, 10], [8, 8, 5], [4, 6, 9]])[:, None]
-    begins = ([], 9), ([5, 8, 4], 9), ([7], 9), ([4, 9], 3), ([], 2)
+    begins = ([], 9), ([5, 8, 4], 9), ([7], 9), ([4, 9], 3), ([], 2), ([5, 8, 4], 3)
     for model in (network(), needs_memory(network(AttentionSeq2Seq))):
         with torch.no_grad():
             cases = [(model, source, begin, n_max) for source in sources for begin, n_max in begins]
@@ -252,10 +255,12 @@ def whole_targets(yours):
     out = torch.tensor([
         [4, 5, 6, EOS, PAD, PAD], [7, EOS, PAD, PAD, PAD, PAD], [4, 4, 5, 6, 7, EOS],
         [6, 4, EOS, PAD, PAD, PAD], [8, EOS, PAD, PAD, PAD, PAD], [5, EOS, PAD, PAD, PAD, PAD],
+        [9, 6, 7, EOS, PAD, PAD],
     ])  # fmt: skip
     said = torch.tensor([
         [4, 5, 9, EOS, 5, 5], [7, EOS, 3, PAD, PAD, PAD], [4, 4, 5, 6, 7, EOS],
         [6, 4, EOS, PAD, PAD, PAD], [8, 9, PAD, PAD, PAD, PAD], [5, EOS, PAD, PAD, PAD, PAD],
+        [9, 6, 7, EOS, 8, PAD],
     ])  # fmt: skip
     logits = torch.nn.functional.one_hot(said, 11).double() * 3 - 7
     real, hits = out != PAD, said == out
@@ -280,6 +285,8 @@ def whole_targets(yours):
                 ((hits & real).sum(1) / real.sum(1)).double().mean(),
             "A power of the share of right tokens is a guess: it holds if mistakes fall independently. The "
             "logits say more: which rows have none.": (share ** real.sum(1)).mean(),
+            "This is the share of positions that are right in all rows; a target is a row: `all(dim=1)`.":
+                (hits | ~real).all(dim=0).double().mean(),
             "EOS is left out: a target that does not end where it should is not right.":
                 (hits | ~real | (out == EOS)).all(dim=1).double().mean(),
             "This is the mean probability of the targets; count the rows whose likeliest tokens are right.":
