@@ -82,9 +82,8 @@ def folded(summary, words):
     return f"<details><summary>{summary}</summary>\n\n{words}\n\n</details>"
 
 
-def together(books):
-    """How long all chapters take, in a sentence."""
-    times = [counted(book) for book in books]
+def together(times):
+    """How long the chapters take together, in a sentence."""
     parts = {
         "to read": sum(time.lesson for time in times),
         "for the laboratories": sum(time.laboratory for time in times),
@@ -100,7 +99,7 @@ def course_map(paths, rows=None):
     written = {number(path): path for path in books}
     found = places(books)
     still_open = [r["id"] for r in rows if not all((r["id"], kind) in found for kind in PLACES)]
-    listed, folds, planned = [], [], []
+    listed, folds, planned, here = [], [], [], []
     for chapter, title in {row["chapter"]: row["title"] for row in rows}.items():
         mine = [row for row in rows if row["chapter"] == chapter]
         path, leaf = written.get(chapter), leaves.get(chapter, "")
@@ -108,7 +107,8 @@ def course_map(paths, rows=None):
             listed.append([f"{chapter:02}", f"{title} *(planned)*", leaf, ""])
             planned += [[row["id"], escaped(row["what"]), f"{chapter:02} {title}"] for row in mine]
             continue
-        listed.append([f"{chapter:02}", f"[{title}]({path.name})", leaf, counted(books[path]).words(to=5)])
+        here.append(counted(books[path]))
+        listed.append([f"{chapter:02}", f"[{title}]({path.name})", leaf, here[-1].words(to=5)])
         left = sum(row["id"] in still_open for row in mine)
         where = [[", ".join(found.get((row["id"], kind), ["open"])) for kind in PLACES] for row in mine]
         lines = [[row["id"], escaped(row["what"]), *there] for row, there in zip(mine, where, strict=True)]
@@ -121,7 +121,7 @@ def course_map(paths, rows=None):
     count = f"Of {len(rows)} rows, {done} have all of these; {len(still_open)} are open."
     chapters = table(["", "chapter", "what it leaves you with", "how long"], listed)
     taught = folded(f"What is taught where: {len(rows)} rows", "\n\n".join([f"{ROWS} {count}", *folds]))
-    return "\n\n".join([chapters, *([together(books.values())] if books else []), taught])
+    return "\n\n".join([chapters, *([together(here)] if here else []), taught])
 
 
 def map_cell(notebook):
