@@ -17,7 +17,7 @@ import torch
 
 LOG = Path(__file__).with_suffix(".json")
 SEEDS = (0, 1, 2)
-HARDWARE = "one thread on a core of an Intel Xeon (CPU); other work ran beside it: seconds are upper bounds"
+HARDWARE = "one thread on a core of an AMD EPYC (CPU); other work ran beside it: seconds are upper bounds"
 
 
 def lengths():

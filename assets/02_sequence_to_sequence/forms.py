@@ -31,7 +31,7 @@ from heed.train import sequence_loss, train
 
 LOG = Path(__file__).with_suffix(".json")
 FORMS = ("%d.%m.%Y", "%d %B %Y", "%B %d %Y", "%Y.%m.%d", "%A %d %b %Y", "%Y-%m-%d", "%d-%m-%Y")
-HARDWARE = "one thread on a core of an Intel Xeon (CPU); other work ran beside it: seconds are upper bounds"
+HARDWARE = "one thread on a core of an AMD EPYC (CPU); other work ran beside it: seconds are upper bounds"
 
 
 def settings():

@@ -21,7 +21,7 @@ import torch
 LOG = Path(__file__).with_suffix(".json")
 # (d_hidden, updates, seed)
 RUNS = [(*size, seed) for size in ((128, 2400), (256, 600)) for seed in range(3)]
-HARDWARE = "one thread on a core of an Intel Xeon (CPU); other work ran beside it: seconds are upper bounds"
+HARDWARE = "one thread on a core of an AMD EPYC (CPU); other work ran beside it: seconds are upper bounds"
 
 
 def lengths():

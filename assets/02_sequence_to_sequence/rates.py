@@ -18,7 +18,7 @@ import torch
 
 LOG = Path(__file__).with_suffix(".json")
 RUNS = [(rate, seed) for rate in (4e-3, 16e-3) for seed in range(3)]
-HARDWARE = "one thread on a core of an Intel Xeon (CPU); other work ran beside it: seconds are upper bounds"
+HARDWARE = "one thread on a core of an AMD EPYC (CPU); other work ran beside it: seconds are upper bounds"
 
 
 def lengths():
