@@ -133,6 +133,6 @@ def map_cell(notebook):
 
 
 def redrawn(notebook, paths):
-    """The notebook with the map drawn anew."""
+    """The notebook with the map as it is now."""
     map_cell(notebook).source = course_map(paths)
     return notebook

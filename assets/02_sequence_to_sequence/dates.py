@@ -4,7 +4,7 @@
 
 The data, the network and the batches of chapter 02 (for seed 0, the same ones), 1,200 updates instead of
 300, so that the learning rate falls four times as slowly; three seeds. The log says how long it took. A run
-that stands in the log already is not made again: delete the log to make all runs again.
+that stands in the log already is not made again: delete the log to begin again.
 
 - `seed`, `n_parameters`: which run
 - `step`: the updates after which it was looked at

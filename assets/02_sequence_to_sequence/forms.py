@@ -4,7 +4,7 @@
 
 The network, the data and the 1,200 updates of dates.py, three seeds. The 500 test days are then written in
 forms of FORMS, names of days and months in English. `%d.%m.%Y` occurs in training, the others do not. The log
-says how long it took. A run that stands in the log already is not made again: delete the log to start anew.
+says how long it took. A run that stands in the log already is not made again: delete the log to begin again.
 
 - `seed`: which run
 - `test_set`: exact match on the test set as it is

@@ -6,7 +6,7 @@ The task: German numbers in words, of one to six digits, into English words; cha
 Every run has the same data, the same updates and, for the same seed, the same batches: `plain` is `Seq2Seq`
 (chapter 02), `attention` is `AttentionSeq2Seq` (chapter 03). The widest plain model has two seeds. Only
 numbers that no training set contains are counted, so those of three digits or more. The log says how long it
-took. A run that stands in the log already is not made again: delete the log to start anew.
+took. A run that stands in the log already is not made again: delete the log to begin again.
 
 How to read the log (chapters 02 and 03 do):
 
