@@ -140,7 +140,7 @@ class Translating:
         x = self.model.decode(
             self.memory, self.source_mask, ids, mask, self.cache
         )  # (r, n, d_model)
-        self.memory = None  # from now on every layer has it projected
+        self.memory = None  # the FixedCaches ignore it from now on
         return next_logits(self.model, x)
 
     def select(self, rows):

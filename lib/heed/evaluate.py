@@ -191,7 +191,7 @@ def paired(a, b, references, n_resamples=1000, seed=12345):
     difference = value_a - value_b
     low, high = np.quantile(differences, [0.025, 0.975])
     far = np.abs(differences - differences.mean()) >= abs(difference)
-    p = (far.sum() + 1) / (n_resamples + 1)  # never 0: the text is a draw, too
+    p = (far.sum() + 1) / (n_resamples + 1)  # + 1: the text itself is one draw
     interval = float(low), float(high)
     return Comparison(value_a, value_b, difference, *interval, float(p))
 
