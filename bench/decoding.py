@@ -11,10 +11,9 @@ import torch
 
 from bench import peers
 from bench.contest import contest, ratio
-from heed.data import pad
 from heed.decode import greedy
 from heed.recipe.export import engine, specification
-from heed.speed import keep_memory, quick
+from heed.speed import keep_memory, packed, quick
 from heed.text import EOS, PAD
 from heed.transformer import make_model, tie
 from heed.workers import Workers
@@ -34,17 +33,18 @@ def in_batches(sources, n_tokens=4096):
     return made
 
 
-def searched(turns, model, search, size, n_workers):
+def as_it_is(model):
+    """What workers make of a peer's model: nothing."""
+    return model
+
+
+def searched(turns, model, search, size, n_workers, prepare=as_it_is):
     """Round after round, all sentences by one search: in this process, or by so many workers."""
     batches = in_batches(size.sources)
-    with Workers(model, max(1, n_workers)) as workers:
+    with Workers(model, max(1, n_workers), prepare) as workers:
         while True:
             turns.next()
-            if n_workers:
-                said = workers.search(search, batches)
-            else:
-                said = (search(model, pad(rows)) for rows in batches)
-            assert sum(map(len, said)) == len(size.sources)
+            assert sum(map(len, workers.search(search, batches))) == len(size.sources)
 
 
 def to_length(model, source, n):
@@ -59,7 +59,7 @@ def ours(turns, size, dtype, n_workers):
     keep_memory()
     model = quick(tie(make_model(size.vocab, size.vocab, **size.model))).eval().to(dtype)
     model.generator.proj.bias.data[EOS] = IMPOSSIBLE
-    searched(turns, model, partial(to_length, n=size.written), size, n_workers)
+    searched(turns, model, partial(to_length, n=size.written), size, n_workers, packed)
 
 
 def by_generate(model, source, n):

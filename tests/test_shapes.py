@@ -73,7 +73,7 @@ from heed.scores import (
     dot_score,
     scaled_dot_score,
 )
-from heed.speed import FusedLayerNorm, linear_cross_entropy
+from heed.speed import FusedLayerNorm, arg_max, linear_cross_entropy
 from heed.text import EOS
 from heed.train import sequence_loss
 from heed.transformer import LanguageModel, MaskedLanguageModel, make_language_model, make_model
@@ -183,6 +183,7 @@ def loss():
 def speed():
     FusedLayerNorm(D_MODEL)(r(B, N, D_MODEL))
     linear_cross_entropy(r(N, D_MODEL), r(VOCAB, D_MODEL), r(VOCAB), ids(N))
+    arg_max(r(N, VOCAB))
 
 
 def alignment():

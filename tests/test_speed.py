@@ -16,7 +16,17 @@ from torch.nn import functional as F
 
 import heed
 from heed.layers import LayerNorm
-from heed.speed import ByteDropout, FusedLayerNorm, keep_memory, linear_cross_entropy, quick, random_bytes
+from heed.speed import (
+    ByteDropout,
+    FusedLayerNorm,
+    PackedLinear,
+    arg_max,
+    keep_memory,
+    linear_cross_entropy,
+    packed,
+    quick,
+    random_bytes,
+)
 from heed.transformer import make_model
 
 N, D_MODEL, VOCAB = 67, 5, 11
@@ -151,6 +161,72 @@ def test_a_quick_model_is_the_same_model():
     assert {ByteDropout, FusedLayerNorm} <= kinds and not {nn.Dropout, LayerNorm} & kinds
     assert list(model.state_dict()) == names
     assert torch.allclose(model(source, target), before, rtol=0, atol=1e-10)
+
+
+def log_p(model):
+    with torch.no_grad():
+        x = model(torch.tensor([[5, 6, 7], [8, 4, 0]]), torch.tensor([[1, 9, 10], [1, 12, 5]]))
+        return model.generator(x).float()
+
+
+def small(dtype):
+    """A small model in which every bias counts."""
+    torch.manual_seed(1)
+    model = quick(make_model(11, 13, n_layers=2, d_model=18, d_ff=10, n_heads=3, dropout=0.3)).eval()
+    for p in model.parameters():  # biases too
+        p.data += 0.3 * torch.randn(p.shape)
+    return model.to(dtype)
+
+
+def packs(dtype):
+    """Whether this processor and this build of torch pack matrices of this type."""
+    return isinstance(packed(nn.Sequential(nn.Linear(3, 5).to(dtype)))[0], PackedLinear)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_packed_model_computes_the_same_and_leaves_the_other_as_it_was(dtype):
+    if not packs(dtype):
+        pytest.skip(f"no packed products in {dtype} here")
+    model = small(dtype)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    twin = packed(model)
+    kinds = [{type(m) for m in each.modules()} for each in (model, twin)]
+    assert nn.Linear in kinds[0] and PackedLinear in kinds[1]
+    assert PackedLinear not in kinds[0] and nn.Linear not in kinds[1]
+    assert twin.source_embed[0].embedding.weight is model.source_embed[0].embedding.weight
+    assert torch.allclose(log_p(twin), log_p(model), atol=1e-5 if dtype == torch.float32 else 0.1)
+    assert log_p(model).std() > 1
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+
+
+@pytest.mark.skipif(not packs(torch.float32), reason="no packed products here")
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_packed_layer_is_the_layer(bias):
+    torch.manual_seed(2)
+    layer, x = nn.Linear(23, 7, bias=bias), torch.randn(5, 3, 23)
+    assert torch.allclose(PackedLinear(layer)(x), layer(x), atol=1e-5)
+
+
+def test_what_cannot_be_packed_stays_as_it_is(monkeypatch):
+    model = small(torch.float64)
+    assert packed(model) is model
+    monkeypatch.delattr("torch.ops.mkldnn._linear_pointwise", raising=False)
+    monkeypatch.setattr(PackedLinear, "forward", lambda self, x: torch.ops.mkldnn.no_such_operation(x))
+    model = small(torch.float32)
+    assert packed(model) is model
+
+
+@given(st.integers(1, 9), st.integers(1, 70), st.sampled_from([torch.float64, torch.float32, torch.bfloat16]))
+def test_the_highest_score_is_where_torch_finds_it_and_the_first_of_equal_ones(n, vocab, dtype):
+    scores = torch.randn(n, vocab).mul(3).round().to(dtype)
+    scores[:, 0] = -torch.inf
+    assert torch.equal(arg_max(scores), scores.max(-1).indices)
+    assert arg_max(torch.zeros(n, vocab, dtype=dtype)).tolist() == [0] * n
+
+
+def test_scores_that_differ_in_the_last_digit_are_told_apart():
+    scores = torch.tensor([[1.0, 1.0 + 1e-12, 1.0]], dtype=torch.float64)
+    assert arg_max(scores).tolist() == [1]
 
 
 COUNT = """

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from heed.decode import beam, greedy, translate
+from heed.speed import packed
 from heed.text import Subwords
 from heed.transformer import make_model
 from heed.workers import Workers
@@ -54,6 +55,23 @@ def test_the_batches_are_searched_elsewhere_with_one_thread_each_and_the_same_me
         assert len(found) == 4 and os.getpid() not in {pid for pid, _, _ in found}
         assert {threads for _, threads, _ in found} == {1}
         assert translator[0].encoder.norm.a.is_shared()
+
+
+def kind(model, source):
+    """A search that answers with the class of the output layer."""
+    return [type(model.generator.proj).__name__ for _ in source]
+
+
+def as_it_is(model):
+    return model
+
+
+@pytest.mark.parametrize("batches", [[[[4]]], [[[4]], [[5]]]])
+def test_each_process_prepares_the_model(translator, batches):
+    for prepare in (packed, as_it_is):
+        with Workers(translator[0], 2, prepare) as workers:
+            found = {name for rows in workers.search(kind, batches) for name in rows}
+        assert found == {type(prepare(translator[0]).generator.proj).__name__}
 
 
 def test_one_batch_is_not_worth_a_process(translator):

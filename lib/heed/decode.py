@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from heed.attention import causal_mask, padding_mask
 from heed.data import pad
+from heed.speed import arg_max
 from heed.text import BOS, EOS, PAD
 from heed.transformer import EncoderDecoder, LanguageModel, MaskedLanguageModel
 
@@ -217,7 +218,7 @@ def greedy(model, source, n_max=None):
     Returns b lists of ids, without BOS and EOS. A list of n_max tokens was cut
     before its end.
     """
-    return generate(model, source, n_max, lambda x: x.max(dim=-1).indices)
+    return generate(model, source, n_max, arg_max)
 
 
 def sample(

@@ -14,32 +14,35 @@ import torch
 from torch.multiprocessing import get_context
 
 from heed.data import pad
+from heed.speed import packed
 
 held = {}  # in a worker: its model
 
 
 class Workers:
-    """n processes that share a model's memory: what one more needs is its own state, not its own weights.
+    """n processes that share a model's memory; the matrices that each has packed are its own.
 
     They are started when there is more than one batch to search. Close them, or use them in a `with`.
 
     model: on the CPU, in eval mode; its weights must not change any more
     n: how many; 1 or more
+    prepare: what each process makes of the model before it searches; must be a function that can be pickled
 
     Raises ValueError for n below 1, or a model on another device.
     """
 
-    def __init__(self, model, n):
+    def __init__(self, model, n, prepare=packed):
         device = next(model.parameters()).device
         if n < 1 or device.type != "cpu":
             raise ValueError(f"Workers are one process or more, on a CPU; got {n} on {device.type}.")
-        self.model, self.n, self.pool = model, n, None
+        self.model, self.n, self.prepare = model, n, prepare
+        self.ready = self.pool = None
 
     def start(self):
         """Start the processes, where they have not been started."""
         if self.pool is None:
             context = get_context("fork" if sys.platform.startswith("linux") else "spawn")
-            self.pool = ProcessPoolExecutor(self.n, context, begin, (self.model.share_memory(),))
+            self.pool = ProcessPoolExecutor(self.n, context, begin, (self.model.share_memory(), self.prepare))
 
     def search(self, search, batches):
         """The answers of a search of `heed.decode`, batch by batch, in order, as they come.
@@ -51,7 +54,8 @@ class Workers:
         """
         batches = list(batches)
         if self.n == 1 or len(batches) < 2:
-            yield from (search(self.model, pad(rows)) for rows in batches)
+            self.ready = self.ready or self.prepare(self.model)
+            yield from (search(self.ready, pad(rows)) for rows in batches)
             return
         self.start()
         with warnings.catch_warnings():  # a child has one thread, and misses none of its parent's
@@ -77,11 +81,11 @@ class Workers:
         self.close()
 
 
-def begin(model):
+def begin(model, prepare):
     """In a new worker: one thread, and this model. Ctrl-C is the parent's to answer."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
-    held["model"] = model
+    held["model"] = prepare(model)
 
 
 def one(job):
