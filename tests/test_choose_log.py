@@ -33,6 +33,18 @@ def test_the_best_two_of_the_search_ran_by_the_clock_and_the_better_one_with_eve
             assert math.exp(run["held-out loss"]) < 10
 
 
+def test_nothing_near_the_chosen_one_is_better(script, log):
+    found = log["neighbours"]["found"]
+    assert {name: (run["updates"], run["settings"]) for name, run in found.items()} == script.NEIGHBOURS
+    whole = {name: run["held-out loss of a caption"] for name, run in found.items()}
+    assert min(whole, key=whole.get) == "as chosen" and script.CHOSEN == log["clock"]["chosen"]
+    for name, run in found.items():
+        tokens = whole[name] / run["held-out loss"]  # in a caption; the smaller the vocabulary, the more
+        assert 15 < tokens < 18, name
+    sizes = [whole[name] / found[name]["held-out loss"] for name in [*found][:4]]
+    assert sizes[1] > sizes[2] > sizes[0] > sizes[3]
+
+
 def test_the_recipe_is_the_chosen_one(script, log):
     recipe = tomllib.loads(RECIPE.read_text(encoding="utf-8"))
     for key, value in script.CHANGES[log["clock"]["chosen"]][1].items():

@@ -7,7 +7,10 @@
    beside the search changes nothing.) The held-out loss is noted; the test captions are not read.
 2. `clock`: the FINALISTS are trained for ten minutes by the clock with seed 0, on a machine without other
    work. The lower held-out loss decides; that one is trained by the clock with the other seeds.
-3. `measure`: all weights that were trained by the clock translate the test captions, once.
+3. `neighbours`: is anything near the chosen one better? NEIGHBOURS change one thing each, and get as many
+   updates as fit into the same time, by the ratio of their steps. The held-out loss is that of a caption, for
+   with another vocabulary a caption has another number of tokens.
+4. `measure`: all weights that were trained by the clock translate the test captions, once.
 
 What has been done is not done again; it lies in --work. It writes choose.json, which chapter 14 reads.
 """
@@ -23,6 +26,7 @@ import torch
 from heed import recipe
 from heed.decode import beam, greedy, translate
 from heed.evaluate import bleu
+from heed.text import Subwords
 
 HERE = Path(__file__).parent
 RECIPE = HERE.parents[1] / "recipes" / "multi30k-10min.toml"
@@ -38,6 +42,17 @@ CHANGES = {  # name: seconds an update, settings
 }
 FINALISTS = ("rates × 2, no dropout", "rates × 2, 2 + 2 layers")
 SEEDS = (0, 1, 2)
+CHOSEN = "rates × 2, 2 + 2 layers"
+NEIGHBOURS = {  # name: updates, settings
+    "as chosen": (440, {}),
+    "3,000 sub-words": (512, {"data.vocabulary": 3000}),
+    "4,000 sub-words": (500, {"data.vocabulary": 4000}),
+    "8,000 sub-words": (390, {"data.vocabulary": 8000}),
+    "batches of 2,400 tokens": (579, {"training.tokens": 2400}),
+    "batches of 4,800 tokens": (305, {"training.tokens": 4800}),
+    "d_ff 1,024": (367, {"model.d_ff": 1024}),
+    "rates × 1.5": (440, {"training.lr": 0.012, "training.adamw_lr": 0.006}),
+}
 
 
 def train(folder, settings, updates=None, seed=0):
@@ -57,6 +72,24 @@ def last(folder):
     return json.loads((folder / "log.jsonl").read_text(encoding="utf-8").splitlines()[-1])
 
 
+def per_caption(folder, loss):
+    """The held-out loss of a whole caption: that of a token, times the tokens of a caption."""
+    made, subwords = recipe.read(folder / "recipe.toml"), Subwords.load(folder / "subwords.json")
+    targets = [ids for _, ids in recipe.encoded(recipe.sentences(made, "val"), subwords)]
+    return round(loss * sum(len(ids) - 1 for ids in targets) / len(targets), 2)
+
+
+def neighbours(work):
+    """name -> what the log keeps of each of NEIGHBOURS."""
+    found = {}
+    for name, (updates, settings) in NEIGHBOURS.items():
+        folder = work / "neighbours" / name
+        found[name] = {"settings": settings, **train(folder, CHANGES[CHOSEN][1] | settings, updates)}
+        found[name]["held-out loss of a caption"] = per_caption(folder, last(folder)["value"])
+        print("neighbours,", name, found[name], flush=True)
+    return found
+
+
 def measured(folder, pairs):
     """BLEU on the test captions, with its interval: greedy, and a beam of four."""
     translator, (sources, references) = recipe.load(folder, precision="fp32"), zip(*pairs, strict=True)
@@ -71,7 +104,7 @@ def measured(folder, pairs):
 def main():
     words = argparse.ArgumentParser(description="Choose the recipe of ten minutes, and run it by the clock.")
     words.add_argument("--work", type=Path, default=Path("runs", "choose"), help="where the trainings lie")
-    words.add_argument("--until", choices=("search", "clock", "measure"), default="measure")
+    words.add_argument("--until", choices=("search", "neighbours", "clock", "measure"), default="measure")
     words.add_argument("--hardware", default="two cores", help="where the clock was run, in words")
     words.add_argument("--to", type=Path, default=HERE / "choose.json")
     words = words.parse_args()
@@ -84,6 +117,10 @@ def main():
     if words.until == "search":
         return
 
+    near = neighbours(words.work)
+    if words.until == "neighbours":
+        return
+
     def by_clock(name, seed):
         found = train(words.work / "clock" / f"{name}-{seed}", CHANGES[name][1], seed=seed)
         return {"seed": seed, **found}
@@ -91,6 +128,7 @@ def main():
     runs = {name: [by_clock(name, 0)] for name in FINALISTS}
     chosen = min(FINALISTS, key=lambda name: runs[name][0]["held-out loss"])
     runs[chosen] += [by_clock(chosen, seed) for seed in SEEDS[1:]]
+    assert chosen == CHOSEN
     if words.until == "clock":
         return
     pairs = recipe.sentences(recipe.read(RECIPE), "test")
@@ -103,6 +141,7 @@ def main():
         "hardware": words.hardware,
         "versions": {"torch": torch.__version__, "python": platform.python_version()},
         "search": {"what": "a third of ten minutes, in updates, seed 0", "found": search},
+        "neighbours": {"what": "each with one change of the chosen one, as much time, seed 0", "found": near},
         "clock": {"minutes": MINUTES, "chosen": chosen, "runs": runs},
     }
     words.to.write_text(json.dumps(log, indent=1, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")

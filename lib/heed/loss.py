@@ -64,7 +64,7 @@ def translation_loss(model, batch, smoothing=0.1):
 
     Returns a number; divided by `batch.n_tokens` it is the mean.
     """
-    x = model(batch.source, batch.target_in)  # (b, n_target, d_model)
+    x = model(batch.source, batch.target_in)  # (b, n_target - 1, d_model)
     return next_token_loss(model.generator, x, batch, smoothing)
 
 
@@ -78,14 +78,14 @@ def language_model_loss(model, batch, smoothing=0.0):
 
     Returns a number; divided by `batch.n_tokens` it is the mean.
     """
-    x = model(batch.target_in)  # (b, n_target, d_model)
+    x = model(batch.target_in)  # (b, n_target - 1, d_model)
     return next_token_loss(model.generator, x, batch, smoothing)
 
 
 def next_token_loss(generator, x, batch, smoothing):
     """Smoothed cross-entropy of the real tokens under the vectors, summed.
 
-    x: (b, n_target, d_model), what the model made of `batch.target_in`
+    x: (b, n_target - 1, d_model), what the model made of `batch.target_in`
 
     Returns a number.
     """
