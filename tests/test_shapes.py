@@ -236,7 +236,7 @@ CALLS = {  # module -> the calls that run all its claims, and the letters that m
     "position": (position, {"b": B, "h": 11, "d_k": 6}),
     "layers": (transformer, {"b": B, "d_model": D_MODEL}),
     "transformer": (transformer, {"b": B, "d_model": D_MODEL}),
-    "loss": (loss, {"b": B, "n_target": M - 1}),
+    "loss": (loss, {"b": B, "n_target": M}),
     "speed": (speed, {}),
     "decode": (decode, {"b": B, "h": 11, "d_k": 14, "d_model": 154}),
     "train": (train, {"b": B, "vocab": 17, "n_target": M - 1}),

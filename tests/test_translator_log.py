@@ -46,9 +46,7 @@ def test_the_score_is_of_the_stored_model_with_its_signature():
     assert re.match(r"nrefs:1\|.*tok:13a.*version:", measured["signature"])
 
 
-def test_the_updates_and_their_scores_are_as_the_chapter_says(prose):
-    assert "434 updates on one processor, with a BLEU of 31.7, and 1,470 updates on a faster one" in prose
-    assert "2,636 updates, with 39.4" in prose
+def test_the_updates_and_their_scores_are_those_that_the_chapter_checks():
     entries = logged("experiments.json")["entries"]
     used = [e for e in entries if e["kind"] == "training" and e["used"]]
     chosen = [e for e in entries if e["kind"] in ("elsewhere", "longer")] + used
