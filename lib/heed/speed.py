@@ -145,7 +145,7 @@ def packed(model):
 
 
 def arg_max(scores):
-    """`scores.argmax(-1)`: on a processor by NumPy, which finds it in a tenth of torch's time.
+    """`scores.argmax(-1)`: on a CPU by NumPy, which finds it in a tenth of torch's time.
 
     scores: (n, vocab)
 

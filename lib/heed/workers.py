@@ -26,7 +26,7 @@ class Workers:
 
     model: on the CPU, in eval mode; its weights must not change any more
     n: how many; 1 or more
-    prepare: what each process makes of the model before it searches; must be a function that can be pickled
+    prepare: what each process makes of the model before it searches: a function that can be pickled
 
     Raises ValueError for n below 1, or a model on another device.
     """
