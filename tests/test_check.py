@@ -1,5 +1,7 @@
 """The machinery of the exercises' checks: what they print, and that they never raise."""
 
+import functools
+
 import pytest
 import torch
 
@@ -112,6 +114,37 @@ def test_random_numbers_are_the_same_each_time_and_leave_the_readers_alone(capsy
     draws(right), draws(right)
     assert torch.equal(*seen)
     assert torch.equal(torch.rand(5), expected)
+
+
+WRITES = lambda x: x.zero_(), torch.Tensor.zero_, functools.partial(torch.Tensor.zero_)
+
+
+@pytest.mark.parametrize("writes", WRITES)
+def test_what_is_written_does_not_reach_the_check(capsys, writes):
+    assert line(capsys, doubling, writes) == "✗ Not yet: the result differs most at [1, 2]: 0 instead of 14."
+    assert X.sum() == 22
+
+
+def test_the_check_can_look_at_what_was_made_of_its_things(capsys):
+    model, gradient = torch.nn.Linear(2, 2), torch.ones(2, requires_grad=True)
+
+    @exercise
+    def keeps(yours):
+        """nothing is changed"""
+        things = [{"x": (X, 1)}], model, gradient
+        result = yours(*things)
+        [inside, *_], same, _ = yours.given
+        expect(len(things[0]) == 1 and same is model, "What the check holds was changed.")
+        expect(torch.autograd.grad(result, gradient)[0].equal(torch.ones(2)), "The gradient does not pass.")
+        expect(inside["x"][0].equal(X), "The tensor was changed.")
+
+    def zeroes(inside, model, gradient):
+        inside[0]["x"][0].zero_()
+        inside.append(model)
+        return gradient.sum()
+
+    assert line(capsys, keeps, zeroes) == "✗ Not yet: The tensor was changed."
+    assert line(capsys, keeps, lambda inside, model, gradient: gradient.sum()).startswith("✓")
 
 
 def test_a_number_is_compared_with_a_tensor_of_no_axes():

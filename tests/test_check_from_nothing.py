@@ -231,7 +231,7 @@ SLIPS = {  # what stands in the answer, what stands there instead, and what the 
     "are not projected": ("self.split(self.W_v(v))", "self.split(v)"),
     "with the same map": ("self.split(self.W_k(k))", "self.split(self.W_q(k))"),
     "divides by n − 1 (torch": ("nn.LayerNorm", "Loose"),
-    "calls torch's scaled_dot_product_attention": ("z = scores.softmax(dim=-1) @ v", "z = nn.functional.scaled_dot_product_attention(q, k, v, mask)"),
+    "heads calls scaled_dot_product_attention": ("z = scores.softmax(dim=-1) @ v", "z = nn.functional.scaled_dot_product_attention(q, k, v, mask)"),
     "is the library's own": ("def causal_mask(n):\n    return", "from heed.attention import causal_mask\n\ndef unused(n):\n    return"),
     "heads: your code raised": ("return x.view(b, n, self.h, d // self.h).transpose(1, 2)", "return x.view(b, n, self.h, d // self.h).transpose(1, 2).view(b, n, d)"),
     "are one nn.Linear(d_model, d_model)": ("super().__init__()\n        self.h = n_heads", "super().__init__()\n        self.h = n_heads\n        self.more = nn.Linear(d_model, d_model)"),

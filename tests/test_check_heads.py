@@ -4,11 +4,15 @@ import pytest
 import torch
 
 from heed import check
-from heed.attention import merge_heads, split_heads
+from heed.attention import split_heads
 
 
 def split(x, h):
     return x.unflatten(-1, (h, -1)).transpose(1, 2)
+
+
+def merged(x):
+    return x.transpose(1, 2).flatten(2)
 
 
 def softmaxed(scores, dim=-1):
@@ -16,23 +20,23 @@ def softmaxed(scores, dim=-1):
 
 
 MANY = {
-    "cut by a view alone: make": lambda Q, K, V, W, h: merge_heads(
+    "cut by a view alone: make": lambda Q, K, V, W, h: merged(
         softmaxed(wrong(Q, h) @ wrong(K, h).mT) @ wrong(V, h)
     )
     @ W.T,
-    "d_k pieces of h entries": lambda Q, K, V, W, h: merge_heads(
+    "d_k pieces of h entries": lambda Q, K, V, W, h: merged(
         softmaxed(turned(Q, h) @ turned(K, h).mT) @ turned(V, h)
     )
     @ W.T,
-    "not scaled": lambda Q, K, V, W, h: merge_heads(
+    "not scaled": lambda Q, K, V, W, h: merged(
         (split(Q, h) @ split(K, h).mT).softmax(-1) @ split(V, h)
     )
     @ W.T,
-    "weights of all queries": lambda Q, K, V, W, h: merge_heads(
+    "weights of all queries": lambda Q, K, V, W, h: merged(
         softmaxed(split(Q, h) @ split(K, h).mT, -2) @ split(V, h)
     )
     @ W.T,
-    "weights of all heads sum": lambda Q, K, V, W, h: merge_heads(
+    "weights of all heads sum": lambda Q, K, V, W, h: merged(
         softmaxed(split(Q, h) @ split(K, h).mT, 1) @ split(V, h)
     )
     @ W.T,
@@ -56,7 +60,7 @@ def heads(Q, K, V, h):
 
 
 def right(Q, K, V, h):
-    return merge_heads(heads(Q, K, V, h))
+    return merged(heads(Q, K, V, h))
 
 
 def test_many_heads_names_a_matrix_that_is_not_transposed(capsys):

@@ -22,12 +22,16 @@ def paired(a, b):
     return torch.stack([a, b], dim=-1).flatten(-2)
 
 
+def code(pos, d):
+    return paired((pos * rates(d)).sin(), (pos * rates(d)).cos())
+
+
 CODE = {
     "Cosine and sine are exchanged": lambda pos, d: paired((pos * rates(d)).cos(), (pos * rates(d)).sin()),
     "mind the sign of the exponent": lambda pos, d: paired((pos / rates(d)).sin(), (pos / rates(d)).cos()),
     "These are the angles": lambda pos, d: paired(pos * rates(d), pos * rates(d)),
-    "float32, and should be torch.float64": lambda pos, d: sinusoids(pos + 1, d)[pos].float(),
-    "has shape (1, 8)": lambda pos, d: sinusoids(pos + 1, d)[pos:],
+    "float32, and should be torch.float64": lambda pos, d: code(pos, d).float(),
+    "has shape (1, 8)": lambda pos, d: code(pos, d)[None],
 }
 
 

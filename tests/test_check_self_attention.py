@@ -4,29 +4,39 @@ import math
 
 import pytest
 import torch
+from torch.nn import functional as F
 
 from heed import check
 from heed.attention import dependence
+from heed.check.self_attention import STACKS, needed
 
 
-def rows(x, W_q, W_k, W_v):
-    return x @ W_q.T, x @ W_k.T, x @ W_v.T
+def softmaxed(scores, dim=-1):
+    return scores.exp() / scores.exp().sum(dim, keepdim=True)
 
 
 ONE = {
-    "not scaled": lambda q, k, v, x: (q @ k.T).softmax(-1) @ v,
-    "it is its square root": lambda q, k, v, x: (q @ k.T / 3).softmax(-1) @ v,
-    "weights of all queries sum to one": lambda q, k, v, x: (q @ k.T / math.sqrt(3)).softmax(0) @ v,
-    "scores themselves are the weights": lambda q, k, v, x: q @ k.T / math.sqrt(3) @ v,
-    "not divided by their sum": lambda q, k, v, x: (q @ k.T / math.sqrt(3)).exp() @ v,
-    "mixed as they are": lambda q, k, v, x: (q @ k.T / math.sqrt(3)).softmax(-1) @ x,
-    "These are the weights": lambda q, k, v, x: (q @ k.T / math.sqrt(3)).softmax(-1),
+    "✓": lambda s: softmaxed(s / math.sqrt(3)),
+    "not scaled": softmaxed,
+    "it is its square root": lambda s: softmaxed(s / 3),
+    "weights of all queries sum to one": lambda s: softmaxed(s / math.sqrt(3), 0),
+    "scores themselves are the weights": lambda s: s / math.sqrt(3),
+    "not divided by their sum": lambda s: (s / math.sqrt(3)).exp(),
+    "mixed as they are": lambda s: softmaxed(s / math.sqrt(3)),
+    "These are the weights": lambda s: softmaxed(s / math.sqrt(3)),
 }
 
 
 @pytest.mark.parametrize("sentence", ONE)
 def test_one_at_a_time_names_the_mistake(capsys, sentence):
-    check.one_at_a_time(lambda x, *W: ONE[sentence](*rows(x, *W), x))
+    def answer(x, W_q, W_k, W_v):
+        q, k, v = ([W @ x_i for x_i in x] for W in (W_q, W_k, W_v))
+        weights = ONE[sentence](torch.stack([torch.stack([q_i @ k_j for k_j in k]) for q_i in q]))
+        v = x if sentence == "mixed as they are" else v
+        z = torch.stack([sum(a * v_j for a, v_j in zip(row, v, strict=True)) for row in weights])
+        return weights if sentence == "These are the weights" else z
+
+    check.one_at_a_time(answer)
     assert sentence in capsys.readouterr().out
 
 
@@ -78,14 +88,41 @@ def test_layers_needed_names_the_mistake(capsys, wrong, sentence):
     assert sentence in capsys.readouterr().out
 
 
+def sees(n, k, growth, layers):
+    """Does the last output of a real stack depend on the first input? All weights are 1: nothing cancels."""
+
+    def stack(x):
+        for l in range(layers):
+            padded = F.pad(x.T, ((k - 1) * growth**l, 0))
+            x = F.conv1d(padded, torch.ones(1, 1, k), dilation=growth**l).T
+        return x
+
+    return dependence(stack, torch.ones(n, 1))[-1, 0] > 0
+
+
+@pytest.mark.parametrize("n, k, growth", [case for case in STACKS if case[0] < 100])
+def test_a_stack_of_so_many_layers_sees_the_first_token_and_of_one_less_does_not(n, k, growth):
+    layers = needed(n, k, growth)
+    assert sees(n, k, growth, layers)
+    assert layers == 0 or not sees(n, k, growth, layers - 1)
+
+
+def test_where_the_growth_exceeds_the_width_a_stack_may_never_see_it():
+    assert not any(sees(4, 3, 5, layers) for layers in range(5))
+    assert all(growth <= k for _, k, growth in STACKS)
+
+
 def squares(f, x):
-    return torch.autograd.functional.jacobian(f, x).square()
+    x = x.clone().requires_grad_()
+    y = f(x)
+    entries = [torch.autograd.grad(entry, x, retain_graph=True)[0] for entry in y.flatten()]
+    return torch.stack(entries).view(*y.shape, *x.shape).square()
 
 
 DEPENDENCE = {
     "take the root": lambda f, x: squares(f, x).sum((1, 3)),
     "sums of absolute values": lambda f, x: squares(f, x).sqrt().sum((1, 3)),
-    "Rows and columns are interchanged": lambda f, x: dependence(f, x).T,
+    "Rows and columns are interchanged": lambda f, x: squares(f, x).sum((1, 3)).sqrt().T,
     "Only the first entry": lambda f, x: squares(f, x)[:, 0].sum(-1).sqrt(),
     "Only the last entry": lambda f, x: squares(f, x)[:, -1].sum(-1).sqrt(),
 }

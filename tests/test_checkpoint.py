@@ -3,15 +3,17 @@
 import errno
 import os
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 from heed.checkpoint import (
     CheckpointError,
+    DamagedError,
     average,
     load,
     load_weights,
@@ -50,10 +52,33 @@ def test_another_fingerprint_is_refused_and_both_are_named(tmp_path):
 def test_a_checkpoint_that_is_cut_anywhere_raises_a_readable_error(tmp_path):
     save(tmp_path / "c.pt", state())
     whole = (tmp_path / "c.pt").read_bytes()
-    for n in [*range(0, len(whole), 61), len(whole) - 1]:
+    for n in [*range(0, len(whole) - 40, 61), *range(len(whole) - 60, len(whole))]:
         (tmp_path / "c.pt").write_bytes(whole[:n])
-        with pytest.raises(CheckpointError, match=f"is cut, or no checkpoint .{n:,} bytes"):
+        if n == len(whole) - 39:  # all but the checksum: as earlier versions wrote it, and whole
+            assert load(tmp_path / "c.pt")["step"] == 5
+            continue
+        with pytest.raises(DamagedError, match=f"is cut, or no checkpoint .{n:,} bytes"):
             load(tmp_path / "c.pt")
+
+
+def test_no_bit_of_a_checkpoint_or_of_weights_changes_unseen(tmp_path):
+    save(tmp_path / "c.pt", state())
+    save_weights(tmp_path / "m.safetensors", Tied(), fingerprint="f")
+    rng, right = random.Random(0), Tied().state_dict().keys()
+    for name, read in (("c.pt", load), ("m.safetensors", lambda path: load_weights(path, Tied(), "f"))):
+        whole, seen = (tmp_path / name).read_bytes(), 0
+        for _ in range(150):
+            data = bytearray(whole)
+            i = rng.randrange(len(data))
+            data[i] ^= 1 << rng.randrange(8)
+            (tmp_path / name).write_bytes(data)
+            try:
+                found = read(tmp_path / name)
+            except CheckpointError:
+                seen += 1
+            else:  # a blank of the header, or the word before a checksum: nothing that was saved
+                assert name == "m.safetensors" and found.state_dict().keys() == right and i < 600
+        assert seen >= 145
 
 
 def test_a_checkpoint_that_is_not_there_is_named(tmp_path):
@@ -181,7 +206,7 @@ def test_a_file_that_may_not_be_read_is_not_called_cut(tmp_path, monkeypatch):
         raise PermissionError("not yours")
 
     save(tmp_path / "c.pt", state())
-    monkeypatch.setattr(torch, "load", refuse)
+    monkeypatch.setattr(Path, "read_bytes", refuse)
     with pytest.raises(PermissionError, match="not yours"):
         load(tmp_path / "c.pt")
 
@@ -200,8 +225,15 @@ def test_weights_of_another_model_or_cut_ones_are_refused(tmp_path):
     save_weights(tmp_path / "untied.safetensors", untied)
     with pytest.raises(CheckpointError, match=r"proj.weight is too much in it"):
         load_weights(tmp_path / "untied.safetensors", Tied())
+    save_weights(path, Tied(), fingerprint="one")
+    load_weights(path, Tied())
+    with pytest.raises(CheckpointError, match="another recipe or vocabulary"):
+        load_weights(path, Tied(), "two")
     path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(CheckpointError, match="is cut"):
+    with pytest.raises(DamagedError, match="is cut"):
+        load_weights(path, Tied())
+    save_file({name: tensor.clone() for name, tensor in Tied().state_dict().items()}, path)
+    with pytest.raises(CheckpointError, match=r"proj.weight is too much"):  # no checksum in it
         load_weights(path, Tied())
 
 

@@ -15,6 +15,14 @@ A check is a function of the reader's answer. The first line of its docstring is
         expect_close(yours(SCORES), SCORES.softmax(-1), "the weights", typical={
             "The weights sum to one over the queries; softmax belongs on the last axis.": SCORES.softmax(-2),
         })
+
+The reader's function gets copies of its tensors, so that nothing it writes reaches the check; `yours.given`
+holds what it was given at the last call, as it has left it. A module it gets as it is: what a check computes
+with one, it computes before. What an exercise forbids, or what leaves nothing of it, stands in `without`:
+
+    @exercise
+    @without(sinusoids)
+    def code_of(yours): ...
 """
 
 import dis
@@ -22,11 +30,18 @@ import functools
 import importlib
 import inspect
 import pkgutil
+import sys
 import traceback
+from contextlib import nullcontext
 
 import torch
+from torch.overrides import TorchFunctionMode
 
-__all__ = ["NotYet", "exercise", "expect", "expect_close", "expect_shape"]
+__all__ = ["NotYet", "Refusing", "exercise", "expect", "expect_close", "expect_shape", "without"]
+
+# For `without`: what all of torch's derivatives go through, and the names of its matrix products.
+AUTOGRAD = torch.autograd.grad, torch.autograd.backward, torch.autograd.forward_ad.make_dual
+PRODUCTS = {"matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "linear", "inner", "tensordot"}
 
 
 class NotYet(Exception):
@@ -51,7 +66,7 @@ def exercise(check):
             try:
                 if yours is None or yours is ...:
                     raise NotStarted
-                check(watched(yours))
+                check(watched(yours, getattr(check, "without", nullcontext)))
                 line = f"✓ {check.__name__}: {shows}"
             except (NotStarted, NotImplementedError) as error:  # torch raises the second with a text
                 line = "○ Not started: fill in the function above"
@@ -67,26 +82,127 @@ def exercise(check):
     return checked
 
 
-def watched(yours):
-    """The reader's function, which now says so if it gives nothing back. Anything else stays what it is."""
-    if not inspect.isfunction(yours):
+def watched(yours, without=nullcontext):
+    """The reader's function, which now gets copies, and says so if it gives nothing back.
+
+    A class, and what cannot be called, stays what it is.
+    """
+    if not callable(yours) or inspect.isclass(yours):
         return yours
 
     @functools.wraps(yours)
     def answer(*arguments, **named):
-        result = yours(*arguments, **named)
+        answer.given, named = copied(arguments), copied(named)
+        with without():
+            result = yours(*answer.given, **named)
         if result is ... or (result is None and is_stub(yours)):
             raise NotStarted
-        expect(result is not None, f"`{yours.__name__}` gives nothing back. Does it end with `return`?")
+        name = getattr(yours, "__name__", "your function")
+        expect(result is not None, f"`{name}` gives nothing back. Does it end with `return`?")
         return result
 
     return answer
 
 
-def is_stub(function):
+def copied(thing):
+    """The same, with tensors, lists and dictionaries of its own; a gradient passes through the copies."""
+    if isinstance(thing, torch.Tensor):
+        return thing.clone()
+    if isinstance(thing, dict):
+        return {key: copied(value) for key, value in thing.items()}
+    return type(thing)(map(copied, thing)) if type(thing) in (list, tuple) else thing
+
+
+def is_stub(yours):
     """Is there nothing in this function but a docstring and `...`?"""
-    steps = {step.opname for step in dis.get_instructions(function)}
+    if not inspect.isfunction(yours):
+        return False
+    steps = {step.opname for step in dis.get_instructions(yours)}
     return steps <= {"RESUME", "NOP", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE"}
+
+
+WRITE_IT = "`{}` is what you are to write."
+
+
+def without(*functions, **words):
+    """What the reader's function must not call, in the words of `Refusing`; it stands below `exercise`."""
+
+    def decorate(check):
+        check.without = functools.partial(Refusing, *functions, **words)
+        return check
+
+    return decorate
+
+
+class Refusing(TorchFunctionMode):
+    """While this block is open, a call of one of these is an answer that is not right yet.
+
+    functions: of Python. A chapter shows the library's functions, so a copy is refused like the original; of
+        one that only a chapter defines, its name is enough
+    library: is everything that the library defines refused?
+    torchs: words; each function of torch with one of them in its name
+    look: called with name, arguments and result of each function of torch; it may `expect` something
+    sentence: what the reader is told, with {} for the name
+
+    A profiler sees Python's functions, and this mode torch's. Both are the thread's own, and no function is
+    changed, so who else calls one notices nothing. What a check computes itself stands outside of the block.
+    """
+
+    def __init__(self, *functions, library=False, torchs=(), look=None, sentence=WRITE_IT):
+        super().__init__()
+        self.names = {function for function in functions if isinstance(function, str)}
+        self.codes = {same(function.__code__) for function in functions if not isinstance(function, str)}
+        self.library, self.torchs, self.look = library, torchs, look
+        self.sentence, self.verdict = sentence, None
+
+    def __enter__(self):
+        self.before = sys.getprofile()
+        super().__enter__()
+        sys.setprofile(self.profile)
+
+    def __exit__(self, *error):
+        sys.setprofile(self.before)
+        super().__exit__(*error)
+        if self.verdict:
+            raise self.verdict  # also where the reader's code has caught it
+
+    def profile(self, frame, event, argument):
+        """Called by Python where a function begins or ends."""
+        if event == "call" and self.refuses(frame.f_code, frame.f_globals.get("__name__", "")):
+            self.refuse(self.sentence.format(frame.f_code.co_qualname.split(".")[0]))
+
+    def refuses(self, code, module):
+        """Is this code one of those that must not be called?"""
+        named = code.co_qualname in self.names or same(code) in self.codes
+        return named or (self.library and is_library(module))
+
+    def __torch_function__(self, function, types, arguments=(), named=None):
+        name = getattr(function, "__name__", "")
+        name = function.__self__.__name__ if name == "__get__" else name  # of an attribute, such as x.T
+        if any(word in name for word in self.torchs):
+            self.refuse(self.sentence.format(name))
+        result = function(*arguments, **(named or {}))
+        if self.look:
+            try:
+                self.look(name, arguments, result)
+            except NotYet as verdict:
+                self.refuse(verdict)
+        return result
+
+    def refuse(self, sentence):
+        """Stop the reader's code."""
+        self.verdict = NotYet(sentence)
+        raise self.verdict from None
+
+
+def same(code):
+    """What a function and its copies have in common: names. (A call of `torch.…` is compiled differently.)"""
+    return code.co_qualname, code.co_varnames, code.co_names
+
+
+def is_library(module):
+    """Does a module of this name belong to the library, and not to its checks?"""
+    return module.startswith("heed.") and not module.startswith(__name__)
 
 
 def blame(error, yours):

@@ -6,7 +6,8 @@ from collections import Counter
 import torch
 
 from heed.attention import attention, causal_mask
-from heed.check import close, exercise, expect, expect_close
+from heed.check import close, copied, exercise, expect, expect_close, without
+from heed.evaluate import bleu, bleu_of, sentence_counts
 from heed.text import BOS, EOS
 
 
@@ -153,11 +154,11 @@ def cached_attention(yours):
     q, k, v = x @ W_q, x @ W_k, x @ W_v
     whole = attention(q, k, v, causal_mask(9))[0]
     for sizes in ([1] * 9, [4, 1, 3, 1], [9]):
-        layer, start = yours(W_q, W_k, W_v), 0
-        yours(W_q, W_k, W_v)(x[:2])  # another layer, which has a cache of its own
+        layer, start = yours(*copied((W_q, W_k, W_v))), 0
+        yours(*copied((W_q, W_k, W_v)))(x[:2].clone())  # another layer, which has a cache of its own
         for n in sizes:
             end = start + n
-            given = layer(x[start:end])
+            given = layer(x[start:end].clone())
             if given is None or given is ...:
                 raise NotImplementedError
             new, past = slice(start, end), slice(0, end)
@@ -208,6 +209,7 @@ def scored(translations, references, *, clip=True, recall=False, mean="geometric
 
 
 @exercise
+@without(bleu, bleu_of, sentence_counts, "counted", "bleu_by_hand", "BLEU.compute_bleu")
 def text_bleu(yours):
     """BLEU of a text, from the sums of its sentences' counts"""
     cases = {
@@ -242,7 +244,7 @@ def text_bleu(yours):
             "A translation longer than the reference must not gain: the brevity penalty is at most 1.":
                 scored(ours, theirs, brevity="always"),
         }  # fmt: skip
-        given = yours(list(ours), list(theirs))
+        given = yours(ours, theirs)
         expect(isinstance(given, int | float) or hasattr(given, "item"), "Return a number.")
         given = float(given)
         if math.isclose(given, true, rel_tol=1e-6):

@@ -11,12 +11,22 @@ from itertools import permutations, product
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from heed.attention import MultiHeadAttention
 from heed.attention import causal_mask as causal
 from heed.attention import padding_mask as padding
-from heed.check import NotStarted, NotYet, blame, close, exercise, expect, expect_close
+from heed.check import (
+    NotStarted,
+    NotYet,
+    Refusing,
+    blame,
+    close,
+    copied,
+    exercise,
+    expect,
+    expect_close,
+    is_library,
+)
 from heed.layers import (
     DecoderLayer,
     EncoderLayer,
@@ -46,7 +56,7 @@ def transformer_from_nothing(yours):
         so_far = f"Right so far: {', '.join(done)}. " if done else ""
         expect(given not in (None, ...), f"{so_far}Go on with {part}.")
         expect(callable(given), f"{part} should be a function or a class, and is a {type(given).__name__}.")
-        borrowed = str(getattr(given, "__module__", "")).split(".")[0] == "heed"
+        borrowed = is_library(str(getattr(given, "__module__", "")))
         expect(not borrowed, f"{part} is the library's own: write it from nothing.")
         checked(part, yours)
         done.append(part)
@@ -72,12 +82,20 @@ def checked(part, yours):
         raise NotYet(f"{part}: {blame(error, Code())}") from error
 
 
+def from_nothing(part):
+    """While this block is open, neither the library nor torch's own attention may be called."""
+    sentence = f"{part} calls {{}}: write it from nothing."
+    return Refusing(library=True, torchs=("attention", "transformer"), sentence=sentence)
+
+
 # --- The masks ----------------------------------------------------------------------------------------------
 
 
 def is_causal(yours):
     """mask[i, j] is True where j <= i."""
-    mask = as_bool("causal_mask", yours["causal_mask"](N))
+    with from_nothing("causal_mask"):
+        mask = yours["causal_mask"](N)
+    mask = as_bool("causal_mask", mask)
     expect(mask.numel() == N * N, f"causal_mask({N}) has shape {tuple(mask.shape)}; ({N}, {N}) is meant.")
     mask, all_ = mask.reshape(N, N), torch.ones(N, N, dtype=torch.bool)
     expect(
@@ -98,7 +116,9 @@ def is_causal(yours):
 
 def is_padding(yours):
     """It hides keys that are PAD, and broadcasts to (b, h, n_q, n_k)."""
-    mask = as_bool("padding_mask", yours["padding_mask"](SOURCE))
+    with from_nothing("padding_mask"):
+        mask = yours["padding_mask"](SOURCE.clone())
+    mask = as_bool("padding_mask", mask)
     real, full = SOURCE != PAD, (B, H, N_SOURCE, N_SOURCE)
     try:
         wide = mask.broadcast_to(full)
@@ -320,7 +340,8 @@ def made(name, kind, *sizes):
         named == [word for word in wanted if word in named],
         f"{name} is made as {kind.__name__}({', '.join(wanted)}), in this order.",
     )
-    module = kind(*sizes).double().eval()
+    with from_nothing(name):
+        module = kind(*sizes).double().eval()
     borrowed = [type(part) for part in module.modules() if isinstance(part, TORCHS_OWN) or is_ours(part)]
     expect(not borrowed, f"{name} borrows {borrowed[0].__name__ if borrowed else ''}: write it from nothing.")
     return module
@@ -328,18 +349,13 @@ def made(name, kind, *sizes):
 
 def is_ours(part):
     """Is this a class of the library?"""
-    return any(str(getattr(kind, "__module__", "")).split(".")[0] == "heed" for kind in type(part).__mro__)
+    return any(is_library(str(getattr(kind, "__module__", ""))) for kind in type(part).__mro__)
 
 
 def run(name, module, *inputs, nan=False):
     """What the module returns: one tensor, and without nan unless `nan` allows it."""
-    kernel, calls = F.scaled_dot_product_attention, []
-    F.scaled_dot_product_attention = lambda *given, **named: calls.append(1) or kernel(*given, **named)
-    try:
-        answer = module(*inputs)
-    finally:
-        F.scaled_dot_product_attention = kernel
-    expect(not calls, f"{name} calls torch's scaled_dot_product_attention: write it from nothing.")
+    with from_nothing(name):
+        answer = module(*copied(inputs))
     expect(
         isinstance(answer, torch.Tensor),
         f"{name} should return one tensor, and returns {type(answer).__name__}.",

@@ -1,10 +1,12 @@
 """Checks of chapter 09, position encoding."""
 
+import dis
+import inspect
 import math
 
 import torch
 
-from heed.check import close, exercise, expect, expect_close
+from heed.check import close, exercise, expect, expect_close, without
 from heed.position import rotated, sinusoids
 
 
@@ -18,7 +20,23 @@ def paired(sin, cos):
     return torch.stack([sin, cos], dim=-1).flatten(-2)
 
 
+def at(position):
+    """The codes of these positions, width 8, which need not be whole."""
+    angle = position[:, None] * rates(8)
+    return paired(angle.sin(), angle.cos())
+
+
+def loops(yours):
+    """Does the code of this function go back anywhere?"""
+    codes = [getattr(inspect.unwrap(yours), "__code__", None)]
+    for code in codes:
+        codes += [inner for inner in getattr(code, "co_consts", ()) if inspect.iscode(inner)]
+    steps = [step for code in codes if code for step in dis.get_instructions(code)]
+    return any("JUMP_BACKWARD" in step.opname for step in steps)
+
+
 @exercise
+@without(sinusoids, "clock_hands")
 def code_of(yours):
     """the hands of all clocks at one position"""
     for pos, d in ((5, 8), (0, 6), (731, 10)):
@@ -37,6 +55,8 @@ def code_of(yours):
         }  # fmt: skip
         typical = {s: w for s, w in typical.items() if not close(w, sinusoids(pos + 1, d)[pos])}
         expect_close(yours(pos, d), sinusoids(pos + 1, d)[pos], f"the code of position {pos}", typical)
+    loop = "The code is right, but made in a loop: `torch.arange(0, d, 2)` is 2c for all clocks."
+    expect(not loops(yours), loop)
 
 
 @exercise
@@ -70,15 +90,14 @@ def read_position(yours):
 @exercise
 def moved(yours):
     """a shift rotates every clock, wherever it stands"""
-    d = 8
-    table = sinusoids(90, d)
-    for first, shift in ((3, 2), (40, 17), (30, -11), (7, 0)):
-        codes, delta = table[first : first + 5].clone(), shift * rates(d)
+    for first, shift in ((3, 2), (40, 17), (30, -11), (7, 0), (40.25, 17)):
+        here = first + torch.arange(5, dtype=torch.float64)
+        codes, true, delta = at(here), at(here + shift), shift * rates(8)
         sin, cos = codes[:, 0::2], codes[:, 1::2]
         later = sin * delta.cos() + cos * delta.sin()
         typical = {
             "It turns the wrong way: the codes are those of positions − shift.":
-                table[first - shift : first - shift + 5],
+                at(here - shift),
             "The new cosines are computed from the new sines: keep the old ones until both are done.":
                 paired(later, cos * delta.cos() - later * delta.sin()),
             "Both lines have a plus: the cosine of a sum is cos cos − sin sin.":
@@ -88,14 +107,13 @@ def moved(yours):
             "The rows are moved, and those that fall off come back at the other end; the codes have to turn.":
                 codes.roll(-shift, 0),
             "These are the first positions + shift: the codes need not begin at position 0.":
-                table[shift : shift + 5] if shift > 0 else None,
+                at(here - first + shift),
+            "These come from a table of whole positions; the codes that are given stand between two of them.":
+                at(here.round() + shift),
         }  # fmt: skip
-        true = table[first + shift : first + shift + 5]
-        typical = {s: w for s, w in typical.items() if w is not None and not close(w, true)}
-        expect_close(yours(codes.clone(), shift), true, f"the tensor of codes, moved by {shift},", typical)
-        kept = codes.clone()
-        yours(kept, shift)
-        expect(close(kept, codes), "The codes that were given are changed: return new ones.")
+        typical = {s: w for s, w in typical.items() if not close(w, true)}
+        expect_close(yours(codes, shift), true, f"the tensor of codes, moved by {shift},", typical)
+        expect(close(yours.given[0], codes), "The codes that were given are changed: return new ones.")
 
 
 @exercise
@@ -141,7 +159,7 @@ def bucket(yours):
                 ),
         }  # fmt: skip
         typical = {s: w for s, w in typical.items() if not close(w, true)}
-        given = yours(distance.clone(), n_buckets, far)
+        given = yours(distance, n_buckets, far)
         expect(
             not (isinstance(given, torch.Tensor) and given.is_floating_point()),
             "The buckets should be whole numbers, for they will index a table: end with `.long()`.",
@@ -158,6 +176,7 @@ def by_halves(x, start=0):
 
 
 @exercise
+@without("rotated_by_halves")
 def rotated_halves(yours):
     """entries c and c + d_k/2 are rotated as a pair"""
     for shape, start in (((5, 8), 0), ((2, 3, 4, 6), 7)):

@@ -2,10 +2,12 @@
 
 import torch
 
-from heed.check import NotYet, exercise, expect, expect_close
+from heed.attention import expectation
+from heed.check import NotYet, exercise, expect, expect_close, without
 
 
 @exercise
+@without(expectation)
 def weighted_mean(yours):
     """the rows are mixed, each with its own weight, once for each row of weights"""
     weights, values = torch.tensor([0.5, 0.3, 0.2]), torch.tensor([[1.0, 0.0], [0.0, 10.0], [5.0, 5.0]])
@@ -17,9 +19,9 @@ def weighted_mean(yours):
         "The rows are weighted but not summed yet: the result should have shape (d,).": each,
         "This sums each row's own numbers. The sum goes over the rows, which is axis 0.": each.sum(dim=1),
     }
-    given = values.clone()
-    expect_close(yours(weights, given), weights @ values, "the mean", typical)
-    expect(torch.equal(given, values), "The mean is right, but `values` itself was changed on the way.")
+    expect_close(yours(weights, values), weights @ values, "the mean", typical)
+    kept = torch.equal(yours.given[1], values)
+    expect(kept, "The mean is right, but `values` itself was changed on the way.")
     weights, values = torch.tensor([0.1, 0.2, 0.3, 0.15, 0.25]), torch.arange(20.0).reshape(5, 4)
     typical = {"Right for three rows, but n may be any number: here it is 5.": weights[:3] @ values[:3]}
     expect_close(yours(weights, values), weights @ values, "the mean of five rows", typical)

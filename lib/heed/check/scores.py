@@ -1,23 +1,19 @@
 """Checks of chapter 04, score functions."""
 
 import torch
-from torch.overrides import TorchFunctionMode
 
-from heed.check import close, exercise, expect, expect_close, expect_shape
+from heed.check import (
+    AUTOGRAD,
+    PRODUCTS,
+    Refusing,
+    close,
+    exercise,
+    expect,
+    expect_close,
+    expect_shape,
+    without,
+)
 from heed.scores import bilinear_score, dot_score
-
-
-class OneMatrixProduct(TorchFunctionMode):
-    """While this block is open, a tensor with an entry for each pair *and* each dimension is refused."""
-
-    def __torch_function__(self, function, types, args=(), kwargs=None):
-        result = function(*args, **(kwargs or {}))
-        expect(
-            not (isinstance(result, torch.Tensor) and result.dim() > 2 and min(result.shape) > 1),
-            "This makes a tensor of shape (n_q, n_k, d); multiply the square out, and use `q @ k.T`.",
-        )
-        expect("cdist" not in getattr(function, "__name__", ""), "`cdist` is what you are to write.")
-        return result
 
 
 def draw(*shape):
@@ -26,6 +22,7 @@ def draw(*shape):
 
 
 @exercise
+@without(torchs=("cosine_similarity",))
 def cosine_table(yours):
     """the cosine of the angle of each query with each key, whatever their lengths"""
     q, k = draw(2, 3), draw(5, 3)
@@ -65,7 +62,18 @@ def closeness(yours):
     q, k = draw(4, 3), draw(6, 3)
     table, qq, kk = dot_score(q, k), q.square().sum(-1, keepdim=True), k.square().sum(-1)
     true = -0.5 * torch.cdist(q, k) ** 2
-    with OneMatrixProduct():
+    tables = []
+
+    def look(name, arguments, result):
+        if not isinstance(result, torch.Tensor):
+            return
+        expect(
+            not (result.dim() > 2 and min(result.shape) > 1),
+            "This makes a tensor of shape (n_q, n_k, d); multiply the square out, and use `q @ k.T`.",
+        )
+        tables.extend([name] if name in PRODUCTS and result.numel() == len(q) * len(k) else [])
+
+    with Refusing(torchs=("dist",), look=look):
         answer = yours(q, k)
     expect_close(
         answer,
@@ -83,9 +91,12 @@ def closeness(yours):
             "The lengths enter without their squares.": table - qq.sqrt() / 2 - kk.sqrt() / 2,
         },
     )  # fmt: skip
+    expect(tables, "The scores are right, and made one after the other: all dot products are `q @ k.T`.")
+    expect(len(tables) == 1, f"The scores are right, but of {len(tables)} matrix products; one is enough.")
 
 
 @exercise
+@without(*AUTOGRAD, sentence="`{}` is autograd, which makes what you are to write: use formula (4.6).")
 def softmax_jacobian(yours):
     """entry (j, i) is ∂α_j/∂s_i, for every row of weights"""
     a = draw(3, 5).softmax(-1)
@@ -119,7 +130,7 @@ def two_projections(yours):
     left, right = torch.linalg.qr(draw(5, 4))[0], torch.linalg.qr(draw(7, 4))[0]
     sizes = torch.tensor([9.0, 5.0, 2.0, 1.0], dtype=torch.float64)
     W, r = (left * sizes) @ right.T, 2
-    given = yours(W.clone(), r)
+    given = yours(W, r)
     expect(isinstance(given, tuple | list) and len(given) == 2, "Return two tensors: U and V.")
     for name, tensor, shape in zip("UV", given, ((r, 5), (r, 7)), strict=True):
         expect_shape(tensor, shape, name)

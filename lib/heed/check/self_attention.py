@@ -4,8 +4,8 @@ import math
 
 import torch
 
-from heed.attention import attention, dependence
-from heed.check import exercise, expect, expect_close, expect_shape
+from heed.attention import SelfAttention, attention, dependence
+from heed.check import PRODUCTS, exercise, expect, expect_close, expect_shape, without
 from heed.data import recall
 
 
@@ -14,7 +14,19 @@ def drawn(*shapes):
     return [torch.randn(shape, dtype=torch.float64) for shape in shapes]
 
 
+def one_vector(name, arguments, result):
+    """No product of two matrices, and no tensor with an entry for each pair and each dimension."""
+
+    def axes(x):
+        return sum(n > 1 for n in x.shape) if isinstance(x, torch.Tensor) else 0
+
+    matrices = [x for x in arguments if axes(x) > 1]
+    at_once = axes(result) > 2 or (name in PRODUCTS and len(matrices) > 1)
+    expect(not at_once, f"`{name}` takes all tokens at once here: one vector at a time, in two loops.")
+
+
 @exercise
+@without(torchs=("softmax", "attention"), look=one_vector)
 def one_at_a_time(yours):
     """every token asks all tokens, and mixes their values"""
     x, W_q, W_k, W_v = drawn((5, 7), (3, 7), (3, 7), (2, 7))
@@ -46,6 +58,14 @@ def one_at_a_time(yours):
 
 
 @exercise
+@without(
+    attention,
+    SelfAttention.forward,
+    "by_rows",
+    "by_columns",
+    torchs=("attention",),
+    sentence="`{}` is what you are to write: projections, scores, softmax and mixture.",
+)
 def one_matrix(yours):
     """from columns to columns, with one matrix for the three projections"""
     d_k, d_v = 3, 2
@@ -76,13 +96,15 @@ def one_matrix(yours):
     )
 
 
+LENGTHS = 1, 2, 3, 4, 7, 8, 12, 63, 64, 1000
+STACKS = [(n, k, growth) for n in LENGTHS for k in (2, 3, 5) for growth in (1, 2, 3, 5) if growth <= k]
+
+
 @exercise
 def layers_needed(yours):
     """the smallest number of layers whose view reaches the first token"""
-    lengths = 1, 2, 3, 4, 7, 8, 12, 63, 64, 1000
-    cases = [(n, k, growth) for n in lengths for k in (2, 3, 5) for growth in (1, 2, 3, 5)]
-    true = {case: needed(*case) for case in cases}
-    given = {case: yours(*case) for case in cases}
+    true = {case: needed(*case) for case in STACKS}
+    given = {case: yours(*case) for case in STACKS}
     expect(
         all(isinstance(n, int) or float(n).is_integer() for n in given.values()),
         "The number of layers should be a whole number.",
@@ -98,14 +120,14 @@ def layers_needed(yours):
         "This is one layer more than it takes.": lambda n, k, g: needed(n, k, g) + 1,
     }  # fmt: skip
     for sentence, wrong in typical.items():
-        expect(any(given[case] != wrong(*case) for case in cases), sentence)
+        expect(any(given[case] != wrong(*case) for case in STACKS), sentence)
     for (n, k, growth), layers in true.items():
         mine = given[n, k, growth]
         expect(mine == layers, f"{n=}, {k=}, {growth=}: it takes {layers} layers, and yours says {mine}.")
 
 
 def needed(n, k, growth, dilation=1):
-    """The number of layers until the last of n outputs sees the first input."""
+    """The number of layers until the last of n outputs sees the first input, for a growth of at most k."""
     view, layers = 1, 0
     while view < n:
         view, layers, dilation = view + (k - 1) * dilation, layers + 1, dilation * growth
@@ -113,6 +135,13 @@ def needed(n, k, growth, dilation=1):
 
 
 @exercise
+@without(
+    dependence,
+    torch.autograd.functional.jacobian,
+    torch.func.jacrev,
+    torch.func.jacfwd,
+    sentence="`{}` is what you are to write: call `torch.autograd.grad` once for each entry of the output.",
+)
 def my_dependence(yours):
     """the norm of each block of the Jacobian"""
     x, A, W = drawn((5, 3), (4, 5), (2, 3))

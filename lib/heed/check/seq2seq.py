@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from heed.alignment import AttentionSeq2Seq
-from heed.check import exercise, expect, expect_close, expect_shape
+from heed.check import exercise, expect, expect_close, expect_shape, without
 from heed.data import pad_batch
 from heed.recurrent import RecurrentEncoder, Seq2Seq
 from heed.text import BOS, EOS, PAD
@@ -24,6 +24,11 @@ def network(shape=Seq2Seq):
 
 
 @exercise
+@without(
+    RecurrentEncoder.forward,
+    nn.GRU.forward,
+    sentence="Write the loop yourself, with gru_step: call neither `encoder` nor `encoder.rnn`.",
+)
 def read_sources(yours):
     """the encoder's last state for every row, long, short or empty"""
     torch.manual_seed(3)
@@ -31,35 +36,31 @@ def read_sources(yours):
     ids = torch.tensor([[5, 9, 6, 4, 8], [7, 4, PAD, PAD, PAD], [PAD] * 5, [8, PAD, PAD, PAD, PAD]])
     real = (ids != PAD)[..., None]  # (b, n, 1)
     with torch.no_grad():
-        given = by_hand(yours, ids, encoder)
-        states, _ = encoder.rnn(encoder.embed(ids))  # (b, n, d_hidden)
-        every = isinstance(given, torch.Tensor) and given.dim() == 3
-        expect(not every, "These are the states at all tokens; the decoder gets the last one of each row.")
+        true, (states, _) = encoder(ids), encoder.rnn(encoder.embed(ids))  # states: (b, n, d_hidden)
         ones = encoder.rnn(encoder.embed(ids), torch.ones(1, 4, 7).double())[0]
         padding, _ = encoder.rnn(encoder.embed(torch.full_like(ids, PAD)))  # (b, n, d_hidden)
         alone = encoder.rnn(encoder.embed(ids.view(-1, 1)))[0].view(4, 5, 7)  # each token read from zero
-        expect_close(
-            given,
-            encoder(ids),
-            "the states",
-            typical={
-                "Padding was read as a token: the states of the short rows went on changing behind it.":
-                    states[:, -1],
-                "Padding sets the state to zero here. It must leave the state as it is.":
-                    states[:, -1] * real[:, -1],
-                "The two values of `torch.where` are interchanged: here only padding changes the state.":
-                    last(padding, (ids == PAD).long(), torch.zeros(4, 7).double()),
-                "All states are zero. Does the empty row stop the others? Each row has its own end.":
-                    torch.zeros(4, 7).double(),
-                "Each step begins at zero again. Hand the states on from step to step.":
-                    last(alone, ids, torch.zeros(4, 7).double()),
-                "The first state is zero, and this one begins at ones.":
-                    last(ones, ids, torch.ones(4, 7).double()),
-                "A sentence is read from right to left: token 0 comes first.": backwards(encoder, ids),
-                "The two biases are interchanged: `gru_step` takes bias_ih_l0 before bias_hh_l0.":
-                    last(swapped_biases(encoder)(encoder.embed(ids))[0], ids, torch.zeros(4, 7).double()),
-            },
-        )
+        typical = {
+            "Padding was read as a token: the states of the short rows went on changing behind it.":
+                states[:, -1],
+            "Padding sets the state to zero here. It must leave the state as it is.":
+                states[:, -1] * real[:, -1],
+            "The two values of `torch.where` are interchanged: here only padding changes the state.":
+                last(padding, (ids == PAD).long(), torch.zeros(4, 7).double()),
+            "All states are zero. Does the empty row stop the others? Each row has its own end.":
+                torch.zeros(4, 7).double(),
+            "Each step begins at zero again. Hand the states on from step to step.":
+                last(alone, ids, torch.zeros(4, 7).double()),
+            "The first state is zero, and this one begins at ones.":
+                last(ones, ids, torch.ones(4, 7).double()),
+            "A sentence is read from right to left: token 0 comes first.": backwards(encoder, ids),
+            "The two biases are interchanged: `gru_step` takes bias_ih_l0 before bias_hh_l0.":
+                last(swapped_biases(encoder)(encoder.embed(ids))[0], ids, torch.zeros(4, 7).double()),
+        }  # fmt: skip
+        given = in_doubles(yours, ids, encoder)
+        every = isinstance(given, torch.Tensor) and given.dim() == 3
+        expect(not every, "These are the states at all tokens; the decoder gets the last one of each row.")
+        expect_close(given, true, "the states", typical)
 
 
 def last(states, ids, first):
@@ -84,22 +85,14 @@ def swapped_biases(encoder):
     return gru
 
 
-def by_hand(yours, ids, encoder):
-    """What yours gives while neither the encoder nor its GRU may be called."""
-
-    def refuse(module, inputs):
-        expect(False, "Write the loop yourself, with gru_step: call neither `encoder` nor `encoder.rnn`.")
-
-    hooks = [module.register_forward_pre_hook(refuse) for module in (encoder, encoder.rnn)]
+def in_doubles(yours, ids, encoder):
+    """What yours gives, or the sentence that its state is not of the encoder's dtype."""
     try:
         return yours(ids, encoder)
     except RuntimeError as error:
         double = "torch.zeros(b, d_hidden, dtype=torch.float64)"
         expect("dtype" not in str(error), f"The weights are doubles and your state is not: {double}.")
         raise
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 @exercise
@@ -114,38 +107,35 @@ def log_probability(yours):
         return log_p.gather(2, ids[..., None])[..., 0]  # (b, n)
 
     with torch.no_grad():
-        given = yours(model, batch.source, batch.target)
         mask = batch.target_mask
         real = of(scores(batch.target_in), batch.target_out) * mask  # (b, n_target)
         whole, raw = scores(batch.target), model(batch.source, batch.target_in)
+        typical = {
+            "Padding counts as a token here: its log-probability is added, too.":
+                of(scores(batch.target_in), batch.target_out).sum(1),
+            "The mask is that of the tokens read; leave out where the token to be said is PAD.":
+                (of(scores(batch.target_in), batch.target_out) * (batch.target_in != PAD)).sum(1),
+            "These are the likeliest tokens' log-probabilities; gather those of the true tokens.":
+                (scores(batch.target_in).amax(dim=-1) * mask).sum(1),
+            "This is the mean over the tokens; the logarithm of a product is the sum.":
+                real.sum(1) / mask.sum(1),
+            "The shift is missing: each token is scored by the step that has read it already.":
+                (of(whole, batch.target) * (batch.target != PAD)).sum(1),
+            "The shift is missing: score target[:, 1:], which is what the decoder must say.":
+                (of(scores(batch.target_in), batch.target_in) * (batch.target_in != PAD)).sum(1),
+            "These are sums of logits; log_softmax over the vocabulary makes log-probabilities of them.":
+                (of(raw, batch.target_out) * mask).sum(1),
+            "The softmax runs over the positions; it belongs on the vocabulary, the last axis.":
+                (of(raw.log_softmax(dim=1), batch.target_out) * mask).sum(1),
+            "This is the probability; take its logarithm, or add up logarithms from the start.":
+                real.sum(1).exp(),
+            "The sign is wrong: a log-probability is never above 0.": -real.sum(1),
+            "EOS is left out: without it this is the probability that the target begins like this.":
+                (real * (batch.target_out != EOS)).sum(1),
+            "This is one number for the whole batch; give one for each row.": real.sum(),
+        }  # fmt: skip
         expect_close(
-            given,
-            real.sum(dim=1),
-            "the log-probabilities",
-            typical={
-                "Padding counts as a token here: its log-probability is added, too.":
-                    of(scores(batch.target_in), batch.target_out).sum(1),
-                "The mask is that of the tokens read; leave out where the token to be said is PAD.":
-                    (of(scores(batch.target_in), batch.target_out) * (batch.target_in != PAD)).sum(1),
-                "These are the likeliest tokens' log-probabilities; gather those of the true tokens.":
-                    (scores(batch.target_in).amax(dim=-1) * mask).sum(1),
-                "This is the mean over the tokens; the logarithm of a product is the sum.":
-                    real.sum(1) / mask.sum(1),
-                "The shift is missing: each token is scored by the step that has read it already.":
-                    (of(whole, batch.target) * (batch.target != PAD)).sum(1),
-                "The shift is missing: score target[:, 1:], which is what the decoder must say.":
-                    (of(scores(batch.target_in), batch.target_in) * (batch.target_in != PAD)).sum(1),
-                "These are sums of logits; log_softmax over the vocabulary makes log-probabilities of them.":
-                    (of(raw, batch.target_out) * mask).sum(1),
-                "The softmax runs over the positions; it belongs on the vocabulary, the last axis.":
-                    (of(raw.log_softmax(dim=1), batch.target_out) * mask).sum(1),
-                "This is the probability; take its logarithm, or add up logarithms from the start.":
-                    real.sum(1).exp(),
-                "The sign is wrong: a log-probability is never above 0.": -real.sum(1),
-                "EOS is left out: without it this is the probability that the target begins like this.":
-                    (real * (batch.target_out != EOS)).sum(1),
-                "This is one number for the whole batch; give one for each row.": real.sum(),
-            },
+            yours(model, batch.source, batch.target), real.sum(dim=1), "the log-probabilities", typical
         )
 
 
@@ -157,10 +147,15 @@ def finish(yours):
     for model in (network(), needs_memory(network(AttentionSeq2Seq))):
         with torch.no_grad():
             cases = [(model, source, begin, n_max) for source in sources for begin, n_max in begins]
-            given = [yours(model, source, list(begin), n_max) for model, source, begin, n_max in cases]
-            for answer, case in zip(given, cases, strict=True):
-                judge_form(answer, *case)
-            judge(given, cases)
+            true = [written(*case) for case in cases]
+            typical = {
+                sentence: [written(*case, **mistake) for case in cases if case[2]]
+                for sentence, mistake in MISTAKES.items()
+            }
+            given = [yours(*case) for case in cases]
+            for answer, right, case in zip(given, true, cases, strict=True):
+                judge_form(answer, right, *case[2:])
+            judge(given, true, typical, [begin for _, _, begin, _ in cases])
 
 
 def needs_memory(model):
@@ -175,14 +170,14 @@ def needs_memory(model):
     return model
 
 
-def judge_form(given, model, source, begin, n_max):
+def judge_form(given, true, begin, n_max):
     """What can be said about one answer without asking how it came about."""
     expect(isinstance(given, list | tuple), f"Return a list of ids; this is of type {type(given).__name__}.")
     expect(
         all(isinstance(i, int) for i in given),
         "The list holds tensors; ids are whole numbers: append `y.item()`.",
     )
-    given, true = list(given), written(model, source, begin, n_max)
+    given = list(given)
     if given == true:
         return
     expect(not given or given[0] != BOS, "BOS is read, and not written: leave it out of the list.")
@@ -197,15 +192,13 @@ def judge_form(given, model, source, begin, n_max):
     expect(given != true[:-1], "The last token is missing. If it is EOS: that belongs into the list, too.")
 
 
-def judge(given, cases):
+def judge(given, true, typical, begins):
     """Hold all answers against those that are right, and against those of typical mistakes."""
-    given, begun = [list(answer) for answer in given], [i for i, case in enumerate(cases) if case[2]]
-    true = [written(*case) for case in cases]
-    for sentence, mistake in MISTAKES.items():
-        typical = [written(*cases[i], **mistake) for i in begun]
-        same = [given[i] for i in begun] == typical
-        expect(not same or given == true, sentence)
-    for (_, _, begin, _), answer, right in zip(cases, given, true, strict=True):
+    given = [list(answer) for answer in given]
+    begun = [answer for answer, begin in zip(given, begins, strict=True) if begin]
+    for sentence, wrong in typical.items():
+        expect(begun != wrong or given == true, sentence)
+    for begin, answer, right in zip(begins, given, true, strict=True):
         i = next((i for i, (a, b) in enumerate(zip(answer, right, strict=False)) if a != b), len(answer))
         wanted = f"{right[i]}" if i < len(right) else "nothing"
         wrong = f"Token {i} should be {wanted}: {answer} instead of {right}, the beginning being {begin}."

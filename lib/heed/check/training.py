@@ -6,17 +6,19 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from heed.check import close, exercise, expect, expect_close, expect_shape
-from heed.data import pad, pad_batch
+from heed.check import close, exercise, expect, expect_close, expect_shape, without
+from heed.data import Batch, TokenBatches, pad, pad_batch
+from heed.loss import label_smoothing, smoothed
 from heed.schedule import noam
 from heed.text import BOS, EOS, PAD
 
 
 @exercise
+@without(pad_batch, Batch.target_in.fget, Batch.target_out.fget)
 def read_and_say(yours):
     """what the decoder reads, what it must say, and which predictions count"""
     for targets in ([[4, 5, 6], [7], []], [[8, 9], [9, 8]]):
-        given = yours([list(row) for row in targets])
+        given = yours(targets)
         expect(
             isinstance(given, tuple | list) and len(given) == 4,
             "Return four things: reads, says, counts and n.",
@@ -72,12 +74,23 @@ def read_and_say(yours):
         expect(n == int(real.sum()), f"n is {n}, and {int(real.sum())} predictions count.")
 
 
+TARGET = torch.tensor([1, 4, PAD, 2, 3, PAD, 1])
+Q = smoothed(TARGET, 5, 0.3, torch.float64)
+
+
+def builds_no_q(name, arguments, result):
+    """No tensor holds the smoothed targets, of all rows or of those that count."""
+    for tensor in (*arguments, result):
+        built = isinstance(tensor, torch.Tensor) and (close(tensor, Q) or close(tensor, Q[TARGET != PAD]))
+        expect(not built, "This builds q, a row of the vocabulary for each token: equation 12.3 needs none.")
+
+
 @exercise
+@without(smoothed, label_smoothing, torchs=("cross_entropy",), look=builds_no_q)
 def smooth_cross_entropy(yours):
     """torch's smoothed cross-entropy, summed over the tokens that count"""
     logits = torch.randn(7, 5, dtype=torch.float64)
-    target = torch.tensor([1, 4, PAD, 2, 3, PAD, 1])
-    keep = target != PAD
+    target, keep = TARGET, TARGET != PAD
     for epsilon in (0.3, 0.0):
         log_p = logits.log_softmax(-1)
         right = log_p.gather(1, target[:, None])[:, 0]
@@ -158,6 +171,7 @@ def rate_of_micro_batch(yours):
 
 
 @exercise
+@without(TokenBatches.epoch)
 def cut_by_tokens(yours):
     """every pair once, within the budget on both sides, and no batch ends before it is full"""
     generator = torch.Generator().manual_seed(1)
@@ -165,7 +179,7 @@ def cut_by_tokens(yours):
     sides = many, [(2, 2), (9, 3), (3, 9), (2, 3), (5, 4)], [(1, 8), (8, 1), (2, 2), (4, 4), (8, 8)], [(7, 7)]
     for lengths, budget in zip(sides, (60, 12, 16, 7), strict=True):
         lengths = [tuple(pair) for pair in lengths]
-        plan = [list(rows) for rows in yours(list(lengths), budget)]
+        plan = [list(rows) for rows in yours(lengths, budget)]
         found = sorted(i for rows in plan for i in rows)
         expect(
             all(isinstance(i, int) for i in found),
@@ -194,7 +208,7 @@ def cut_by_tokens(yours):
             )
         expect(all(plan), "There is an empty batch: make one only when a pair stands in it.")
         tops = [[max(lengths[i]) for i in rows] for rows in plan]
-        tops.sort(key=lambda widths: (max(widths), min(widths)))
+        tops.sort(key=lambda widths: (max(widths), min(widths), -len(widths)))  # full ones before the last
         expect(
             all(max(a) <= min(b) for a, b in pairwise(tops)),
             "Pairs of unlike length share a batch: sort by the longer side of each pair first.",
@@ -224,10 +238,6 @@ def accumulate(yours):
 
     counts = [part.n_tokens for part in parts]
     total, n = sum(counts), len(parts)
-    model.weight.grad = torch.ones_like(model.weight)
-    said = yours(model, parts, loss_sum)
-    grad = model.weight.grad
-    expect(grad is not None, "The parameters have no gradient: call `backward` on each part's loss.")
     true, loss = gradient([1 / total] * n)
     means = [1 / (n * count) for count in counts]
     typical = {
@@ -241,16 +251,15 @@ def accumulate(yours):
             gradient([0] * (n - 1) + [1 / total])[0],
         "This is divided by the number of parts, too; the count of the whole batch is enough.": true / n,
     }  # fmt: skip
+    losses = {
+        "The loss is the sum over all tokens; return the mean.": loss * total,
+        "The loss is the mean of the parts' means; it is the sum of all, divided by the count of all.":
+            gradient(means)[1],
+        "This is the loss of the last part alone.": gradient([0] * (n - 1) + [1 / total])[1],
+    }  # fmt: skip
+    model.weight.grad = torch.ones_like(model.weight)
+    said, grad = yours(model, parts, loss_sum), model.weight.grad
+    expect(grad is not None, "The parameters have no gradient: call `backward` on each part's loss.")
     expect_close(grad, true, "the gradient", typical=typical)
     said = said.detach() if isinstance(said, torch.Tensor) else torch.tensor(float(said), dtype=torch.float64)
-    expect_close(
-        said.double(),
-        loss,
-        "the loss",
-        typical={
-            "The loss is the sum over all tokens; return the mean.": loss * total,
-            "The loss is the mean of the parts' means; it is the sum of all, divided by the count of all.":
-                gradient(means)[1],
-            "This is the loss of the last part alone.": gradient([0] * (n - 1) + [1 / total])[1],
-        },
-    )  # fmt: skip
+    expect_close(said.double(), loss, "the loss", typical=losses)

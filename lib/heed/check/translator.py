@@ -4,7 +4,9 @@ from itertools import pairwise
 
 import torch
 
-from heed.check import exercise, expect, expect_close
+from heed.check import exercise, expect, expect_close, without
+from heed.checkpoint import average
+from heed.text import Merged
 
 MERGES = [("u", "n"), ("un", "d"), ("h", "und"), ("r", "o"), ("hund", "e"), ("o", "t")]
 MERGES += [("n", "n"), ("b", "u")]
@@ -42,12 +44,13 @@ def longest_first(word, merges):
 
 
 @exercise
+@without(Merged.__init__)
 def split_word(yours):
     """every word is cut by the merges, in the order in which they were learned"""
     for word in ("hunde", "rot", "bund", "unrund", "rotunde", "", "unnot", "annnn"):
-        merges = list(MERGES)
-        answer = yours(word, merges)
-        expect(merges == MERGES, "The list of merges has changed. It belongs to the caller: leave it whole.")
+        answer = yours(word, MERGES)
+        kept = yours.given[1] == MERGES
+        expect(kept, "The list of merges has changed. It belongs to the caller: leave it whole.")
         expect(isinstance(answer, list | tuple), f"A list of tokens is wanted, and {answer!r} is none.")
         answer, right = list(answer), merge_all(word, MERGES)
         expect(
@@ -92,6 +95,7 @@ def best_pair(yours):
 
 
 @exercise
+@without(average)
 def mean_state(yours):
     """each entry is the mean of the states' entries, and a counter is the last one's"""
 
@@ -99,15 +103,15 @@ def mean_state(yours):
         torch.manual_seed(i)
         return {"W": torch.randn(3, 2).double(), "b": torch.randn(2).double(), "steps": torch.tensor(10 * i)}
 
-    states, before = [state(i) for i in (1, 2, 4)], [state(i) for i in (1, 2, 4)]
-    answer = yours(states)
-    unchanged = all(torch.equal(s[name], t[name]) for s, t in zip(states, before, strict=True) for name in s)
+    states = [state(i) for i in (1, 2, 4)]
+    answer, (given,) = yours(states), yours.given
+    unchanged = all(torch.equal(s[name], t[name]) for s, t in zip(given, states, strict=True) for name in t)
     expect(unchanged, "A given state has changed: it belongs to somebody else. Work on new tensors.")
     expect(isinstance(answer, dict), "A dictionary is wanted, from the entries' names to their means.")
     missing = sorted(states[0].keys() - answer.keys())
     expect(not missing, f"The entry {missing and missing[0]!r} is missing.")
     for name in ("W", "b"):
-        three = [s[name] for s in before]
+        three = [s[name] for s in states]
         expect_close(
             answer[name],
             sum(three) / 3,
@@ -126,7 +130,7 @@ def mean_state(yours):
         f"'steps' is a counter, whole numbers, and the last state's is 40; yours is {steps}.",
     )
     expect(
-        steps.data_ptr() != states[-1]["steps"].data_ptr(),
+        steps.data_ptr() != given[-1]["steps"].data_ptr(),
         "'steps' is the last state's own tensor: whoever counts on in one changes both. Hand back a copy.",
     )
 
