@@ -295,6 +295,22 @@ def test_every_system_has_its_own_place(monkeypatch, tmp_path, platform, variabl
         assert module.cache_folder() == tmp_path / "other" / "heed" / "multi30k"
 
 
+def test_where_there_is_no_home_a_named_folder_is_enough(monkeypatch, tmp_path):
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    monkeypatch.setattr(module.sys, "platform", "linux")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HEED_CACHE", str(tmp_path))
+    assert module.cache_folder() == tmp_path / "multi30k"
+    monkeypatch.delenv("HEED_CACHE")
+    with pytest.raises(ValueError, match=r"home directory\. Let HEED_CACHE name a folder"):
+        module.cache_folder()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert module.cache_folder() == tmp_path / "heed" / "multi30k"
+
+
 def test_the_real_addresses_and_sums(monkeypatch):
     monkeypatch.undo()
     assert len(module.ADDRESSES) > 1 and all(address.startswith("https://") for address in module.ADDRESSES)

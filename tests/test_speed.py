@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import heed
 from heed.layers import LayerNorm
@@ -140,6 +141,49 @@ def test_dropping_all_or_nearly_all_stays_finite():
 
 def test_nothing_to_drop_is_nothing():
     assert ByteDropout(0.5)(torch.ones(3, 0, 5)).shape == (3, 0, 5)
+
+
+@pytest.mark.parametrize("case", ["no_grad", "nothing to learn", "learning"])
+def test_a_loss_without_a_gradient_is_not_asked_for_one(case):
+    """Validation would pay for three products and use one."""
+    torch.manual_seed(3)
+    x, weight, bias = torch.randn(9, 5), torch.randn(7, 5), torch.randn(7)
+    target, products = torch.randint(7, (9,)), []
+    for tensor in (x, weight, bias):
+        tensor.requires_grad_(case != "nothing to learn")
+
+    class Counted(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            products.extend([1] * function.__name__.startswith(("mm", "addmm", "bmm")))
+            return function(*args, **kwargs or {})
+
+    with torch.set_grad_enabled(case == "learning"), Counted():
+        loss = linear_cross_entropy(x, weight, bias, target, 0.1)
+    assert len(products) == (3 if case == "learning" else 1) and loss.requires_grad == (case == "learning")
+    scores = F.linear(x, weight, bias)
+    assert torch.allclose(loss, F.cross_entropy(scores, target, label_smoothing=0.1, reduction="sum"))
+
+
+def test_on_a_gpu_the_loss_works_on_large_pieces():
+    n, sizes, real = 5000, [], torch.Tensor.log_softmax
+    x, weight, bias = (
+        torch.empty(n, 3, device="meta"),
+        torch.empty(7, 3, device="meta"),
+        torch.empty(7, device="meta"),
+    )
+
+    def seen(part, *axis):
+        sizes.append(len(part))
+        return real(part, *axis)
+
+    for device, most in (("meta", 4096), ("cpu", 64)):
+        sizes.clear()
+        given = (t if device == "meta" else torch.randn(t.shape) for t in (x, weight, bias))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(torch.Tensor, "log_softmax", seen)
+            patch.setattr(torch, "is_autocast_enabled", lambda device: False)
+            linear_cross_entropy(*given, torch.zeros(n, dtype=torch.long, device=device))
+        assert max(sizes) == most and sum(sizes) == n
 
 
 def test_one_kernel_gives_the_layer_norm_of_seven():

@@ -1,10 +1,13 @@
 """The whole model: against torch's, its properties, the paper's count, learning."""
 
+from functools import partial
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from variants import VARIANTS
 
 from heed.attention import causal_mask
 from heed.data import batches
@@ -37,6 +40,33 @@ def test_the_papers_base_model_has_the_papers_number_of_parameters():
     encoder, decoder = attention + ff + 2 * norm, 2 * attention + ff + 3 * norm
     assert count == 6 * (encoder + decoder) + 2 * norm + 37_000 * 512 + 37_000
     assert 62e6 < count < 65e6
+
+
+@pytest.mark.parametrize("make", [partial(make_model, VOCAB, VOCAB), partial(make_language_model, VOCAB)])
+@pytest.mark.parametrize("kind", VARIANTS.values(), ids=VARIANTS)
+def test_a_variant_starts_as_its_class_has_set_it(make, kind):
+    class Third(kind):
+        """A variant with a matrix of its own."""
+
+        def __init__(self, *sizes):
+            super().__init__(*sizes)
+            self.own = nn.Parameter(torch.full((3, 5), 1 / 3))
+
+    model = make(2, D_MODEL, D_FF, H, self_attention=Third)
+    variants = [module for module in model.modules() if isinstance(module, Third)]
+    assert variants and all((module.own == 1 / 3).all() for module in variants)
+    for module in variants:
+        assert not hasattr(module, "by_distance") or not module.by_distance.any()
+    firsts = {module.W_q.weight[0, 0].item() for module in variants}
+    assert len(firsts) == len(variants)  # layers are not copies of one another
+
+
+def test_no_check_keeps_a_gpu_waiting():
+    """A GPU would be asked twice a step for what it has not computed yet; "meta" cannot be asked at all."""
+    model = small().to("meta")
+    assert model(ids(N_SOURCE).to("meta"), ids(N).to("meta")).shape == (B, N, D_MODEL)
+    with pytest.raises(ValueError, match=r"token id 17 .* outside a vocabulary of 17 tokens"):
+        small()(ids(N_SOURCE), torch.tensor([[VOCAB_TARGET]] * B))
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")

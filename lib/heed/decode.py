@@ -10,6 +10,7 @@ A row of the caches is a sentence, or one of its hypotheses; there are r of
 them.
 """
 
+import random
 from contextlib import contextmanager
 
 import torch
@@ -234,7 +235,9 @@ def sample(
     leave nothing to draw from.
     """
     check_draw(temperature, top_k, top_p)
-    generator = torch.Generator(source.device).manual_seed(seed)
+    own = random.Random(f"{seed} {source.tolist()}")  # not as another batch
+    generator = torch.Generator(source.device)
+    generator.manual_seed(own.getrandbits(63))
 
     def draw(logits):
         p = truncated(logits, temperature, top_k, top_p)
@@ -366,6 +369,8 @@ def beam(model, source, width=4, penalty=1.0, n_max=None):
     penalty is impossible.
     """
     check_beam(width, penalty)
+    if width == 1:
+        return greedy(model, source, n_max)
     limits = longest(model, source, n_max)
     with dropout_off(model):
         writer = start_decoding(model, source[limits > 0])
@@ -533,8 +538,9 @@ def dropout_off(model):
 
 
 def translate(
-    model, subwords, sentences, search=greedy, n_tokens=4096, workers=None
-):
+    model, subwords, sentences, search=greedy, n_tokens=4096, workers=None,
+    watch=None,
+):  # fmt: skip
     """Translate sentences in batches of like length; give them back in order.
 
     subwords: anything with encode(text) -> ids and decode(ids) -> text
@@ -543,6 +549,7 @@ def translate(
     n_tokens: source tokens in a batch, padding included; a longer sentence is a
         batch of its own
     workers: `heed.workers.Workers` of this model, to search in their processes
+    watch: called after each batch with the number of sentences so far
 
     Returns a list of strings; an empty or blank sentence becomes an empty one.
     Raises ValueError if `sentences` is one string, or n_tokens below 1.
@@ -568,8 +575,11 @@ def translate(
         said = (search(model, pad(batch).to(device)) for batch in rows)
     else:
         said = workers.search(search, rows)
-    answers = [""] * len(ids)
+    answers, n_done = [""] * len(ids), 0
     for batch, found in zip(batches, said, strict=True):
         for i, row in zip(batch, found, strict=True):
             answers[i] = subwords.decode(row)
+        n_done += len(batch)
+        if watch:
+            watch(n_done)
     return answers

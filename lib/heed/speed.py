@@ -26,6 +26,8 @@ def keep_memory():
     page, each page filled with zeros first. Here blocks of any size come from one heap that does not shrink.
     torch's matrix library may also remember how to multiply more shapes: token batches have hundreds.
 
+    `heed.engine.fit` and the commands call it; nothing undoes it.
+
     Returns whether the heap was set: it is on Linux with glibc. How many shapes the matrix library remembers
     is set everywhere.
     """
@@ -171,7 +173,7 @@ class LinearCrossEntropy(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, x, weight, bias, target, smoothing, rows):
+    def forward(ctx, x, weight, bias, target, smoothing, rows, learn):
         n, vocab = len(target), len(weight)
         x = F.pad(x, (0, 0, 0, -n % 256))  # a few heights only: the matrix library prepares for each
         scores = x @ weight.t()
@@ -182,25 +184,28 @@ class LinearCrossEntropy(torch.autograd.Function):
             log_p = (part + bias).log_softmax(-1)
             shared = smoothing / vocab * log_p.sum() if smoothing else 0.0  # a log p may be −∞: 0 · ∞ is nan
             loss -= (1 - smoothing) * log_p.gather(1, y).sum() + shared
-            gradient = log_p.exp_().sub_(smoothing / vocab)
-            part.copy_(gradient.scatter_add_(1, y, gradient.new_full(y.shape, smoothing - 1)))
-        ctx.save_for_backward((scores @ weight)[:n], scores.t() @ x, scores.sum(0))
+            if learn:
+                gradient = log_p.exp_().sub_(smoothing / vocab)
+                part.copy_(gradient.scatter_add_(1, y, gradient.new_full(y.shape, smoothing - 1)))
+        if learn:
+            ctx.save_for_backward((scores @ weight)[:n], scores.t() @ x, scores.sum(0))
         return loss
 
     @staticmethod
     def backward(ctx, outer):
         x, weight, bias = ctx.saved_tensors
-        return x * outer, weight * outer, bias * outer, None, None, None
+        return x * outer, weight * outer, bias * outer, None, None, None, None
 
 
-def linear_cross_entropy(x, weight, bias, target, smoothing=0.0, rows=64):
+def linear_cross_entropy(x, weight, bias, target, smoothing=0.0, rows=None):
     """The sum of F.cross_entropy(F.linear(x, weight, bias), target, label_smoothing=smoothing), in one go.
 
     x: (n, d_model)
     weight: (vocab, d_model)
     bias: (vocab,)
     target: (n,), ids of real tokens only
-    rows: how many rows are worked on at a time; so many as stay in the processor's cache
+    rows: how many rows are worked on at a time; if it is not given, so many as stay in a processor's cache,
+        and on a GPU, which wants large pieces, 4,096
 
     Returns a number, in float32 at least. It can be differentiated once.
     Raises ValueError for a smoothing below 0, or 1 and above.
@@ -210,4 +215,6 @@ def linear_cross_entropy(x, weight, bias, target, smoothing=0.0, rows=64):
     if torch.is_autocast_enabled(x.device.type):
         dtype = torch.get_autocast_dtype(x.device.type)
         x, weight, bias = x.to(dtype), weight.to(dtype), bias.to(dtype)
-    return LinearCrossEntropy.apply(x, weight, bias, target, smoothing, rows)
+    rows = rows or (64 if x.device.type == "cpu" else 4096)
+    learn = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (x, weight, bias))
+    return LinearCrossEntropy.apply(x, weight, bias, target, smoothing, rows, learn)

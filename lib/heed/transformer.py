@@ -193,9 +193,9 @@ def make_model(
 ):  # fmt: skip
     """Build a Transformer; the default has the base model's sizes (table 3).
 
-    Every matrix starts from Xavier's uniform distribution (Glorot & Bengio
-    2010), every embedding from a normal one with standard deviation 1/√d_model:
-    multiplied by √d_model, its entries have variance 1.
+    Every linear layer starts from Xavier's uniform distribution (Glorot &
+    Bengio 2010), every embedding from a normal one with standard deviation
+    1/√d_model: multiplied by √d_model, its entries have variance 1.
 
     norm: "pre" or "post" the sublayer; anything else raises a ValueError
     self_attention: a class; attention to the source is `MultiHeadAttention`
@@ -260,16 +260,20 @@ def connections(norm):
 
 
 def initialised(model):
-    """Give embeddings a normal distribution, every other matrix Xavier's.
+    """Give embeddings a normal distribution, matrices of layers Xavier's.
+
+    What a variant adds of its own, such as numbers for distances, stays as its
+    class has set it.
 
     Returns the model.
     """
-    for name, p in model.named_parameters():
-        if name.endswith("embedding.weight"):
-            nn.init.normal_(p, std=p.shape[1] ** -0.5)
-            p.data[PAD] = 0.0
-        elif p.dim() > 1:
-            nn.init.xavier_uniform_(p)
+    for module in model.modules():
+        if isinstance(module, Embeddings):
+            weight = module.embedding.weight
+            nn.init.normal_(weight, std=weight.shape[1] ** -0.5)
+            weight.data[PAD] = 0.0
+        elif isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
     return model
 
 

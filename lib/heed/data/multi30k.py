@@ -60,13 +60,17 @@ def at_hand():
 
 def cache_folder():
     """Where fetched files are kept: HEED_CACHE if it is set, else where this system keeps such things."""
-    home = Path.home()
-    folders = {
-        "win32": Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local"),
-        "darwin": home / "Library" / "Caches",
-    }
-    system = folders.get(sys.platform) or Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
-    return Path(os.environ.get("HEED_CACHE") or system / "heed") / "multi30k"
+    if os.environ.get("HEED_CACHE"):
+        return Path(os.environ["HEED_CACHE"]) / "multi30k"
+    variable, *below = {
+        "win32": ("LOCALAPPDATA", "AppData", "Local"),
+        "darwin": ("", "Library", "Caches"),
+    }.get(sys.platform, ("XDG_CACHE_HOME", ".cache"))
+    try:
+        system = Path(os.environ.get(variable) or Path.home().joinpath(*below))
+    except RuntimeError as error:  # a user without a home
+        raise ValueError(f"{error} Let HEED_CACHE name a folder with room for 2 MB.") from error
+    return system / "heed" / "multi30k"
 
 
 def _lines(data):
