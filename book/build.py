@@ -15,6 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import keys
 import opening
 
 BOOK = Path(__file__).parent
@@ -22,13 +23,14 @@ NEEDS = ("Sphinx", "myst-nb", "sphinx-book-theme", "sphinx-copybutton", "sphinx-
 
 
 def gather(chapters, folder):
-    """Write the opening page into a folder, and copy the chapters and their assets as they lie here.
+    """Write the opening page and that of the keys into a folder; copy the chapters and their assets there.
 
     Raises ValueError if there is no chapter.
     """
     if not list(chapters.glob("*.ipynb")):
         raise ValueError(f"no chapter in {chapters}: expected notebooks called NN_name.ipynb.")
     (folder / "index.md").write_text(opening.page(chapters), encoding="utf-8")
+    (folder / "keys.md").write_text(keys.page(), encoding="utf-8")
     shutil.copytree(chapters, folder / "chapters", ignore=shutil.ignore_patterns(".*"))
     if (chapters.parent / "assets").is_dir():
         shutil.copytree(chapters.parent / "assets", folder / "assets")

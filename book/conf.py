@@ -35,7 +35,7 @@ release = PROJECT["version"]
 
 extensions = ["myst_nb", "sphinx_copybutton"]
 root_doc = "index"
-include_patterns = ["index.md", "chapters/*.ipynb", "chapters/solutions/*.ipynb"]
+include_patterns = ["index.md", "keys.md", "chapters/*.ipynb", "chapters/solutions/*.ipynb"]
 nb_execution_mode = "off"
 nb_merge_streams = True
 nb_ipywidgets_js = {}
@@ -119,7 +119,7 @@ def name_of_input(text, tags):
     A mirrored cell's comment is the name of a file; what the cell defines is added to it.
     """
     if "setup" in tags:
-        return "Set-up on Colab"
+        return "Set-up"
     first = text.partition("\n")[0]
     comment = first.lstrip("# ").rstrip() if first.startswith("#") else ""
     if "mirrored" in tags:

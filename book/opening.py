@@ -172,7 +172,7 @@ def raw(html):
 
 
 def contents(chapters):
-    """The contents beside every page: the chapters that exist, part by part, then their solutions."""
+    """The contents beside every page: the chapters that exist, part by part, their solutions, the keys."""
     paths = written(chapters)
     trees = {
         part: [f"chapters/{path.stem}" for path in paths if int(path.name[:2]) in numbers]
@@ -180,6 +180,7 @@ def contents(chapters):
     }
     solutions = sorted(chapters.glob("solutions/*.ipynb"))
     trees["Solutions"] = [f"chapters/solutions/{path.stem}" for path in solutions]
+    trees["Reference"] = ["keys"]
     options = [":hidden:", ":maxdepth: 1"]
     return "\n".join(
         "\n".join(["```{toctree}", *options, f":caption: {part}" * bool(part), "", *names, "```", ""])

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import tomllib
 from pathlib import Path
@@ -16,8 +17,11 @@ import pytest
 import torch
 
 from heed import recipe
-from heed.__main__ import arriving, main
+from heed.__main__ import main, sentence
+from heed.checkpoint import load, save
+from heed.commands import Unreadable, arriving, lines_of
 from heed.data import numbers
+from heed.engine import Result
 from heed.loss import translation_loss
 from heed.schedule import noam
 
@@ -118,7 +122,10 @@ def test_the_model_goes_to_runs_and_the_recipes_name(said, trained):
     status, out, _ = said("train", "tiny.toml", "--set", "training.updates=1", "--set", "data.longest=5")
     assert status == 0 and (trained / "runs" / "tiny" / "model.safetensors").is_file()
     n = sum(len(recipe.load("model").subwords.encode(target)) <= 3 for _, target in DIGITS)
-    assert re.search(rf"^{n} pairs of at most 5 tokens, {len(DIGITS) - n} left out", out)
+    assert re.search(rf"^{n} pairs of at most 5 tokens, {len(DIGITS) - n} left out", out, re.MULTILINE)
+    assert re.match(
+        r"The model: at most [\d,]+ parameters; with gradients and the optimizer's state [\d.]+ MB", out
+    )
 
 
 def test_the_minutes_of_a_recipe_begin_with_the_command(said, monkeypatch):
@@ -126,6 +133,7 @@ def test_the_minutes_of_a_recipe_begin_with_the_command(said, monkeypatch):
 
     def fit(*positional, **named):
         given.update(named)
+        return Result(7, 1, 70, 3.0, 2.5, "best", "minutes")
 
     monkeypatch.setattr("heed.recipe.training.fit", fit)
     began = time.monotonic() - 30
@@ -141,7 +149,8 @@ def test_another_training_is_not_gone_on_with(said, trained):
     (trained / "train.en").write_text(text.replace("seven", "eleven"), encoding="utf-8")
     status, _, error = said("train", "tiny.toml", "--to", "model")
     (trained / "train.en").write_text(text, encoding="utf-8")
-    assert status == 1 and "[made] data was" in error and error.count("\n") == 1
+    assert status == 1 and "the sentences to train and validate with are others" in error
+    assert error.count("\n") == 1
 
 
 def test_no_pair_that_is_short_enough(said):
@@ -307,10 +316,31 @@ class Typed:
 def test_lines_come_as_they_are_typed_whole_and_as_utf8():
     typed = Typed(b"\xef\xbb\xbfeins\nzw", b"ei\ndre", b"i \xc3", b"\xa4\n\nrest\xc3")
     warned = []
-    lines = list(arriving(typed, lambda number, error: warned.append((number, error.start))))
+    lines = list(lines_of(typed, lambda number, error: warned.append((number, error.start))))
     assert lines == [["eins"], ["zwei"], ["drei ä", ""], ["rest�"]] and warned == [(5, 4)]
-    assert list(arriving(Typed(), warned.append)) == []
-    assert list(arriving(Typed(b"\xef\xbb\xbfeins"), warned.append)) == [["eins"]] and len(warned) == 1
+    assert list(lines_of(Typed(), warned.append)) == []
+    assert list(lines_of(Typed(b"\xef\xbb\xbfeins"), warned.append)) == [["eins"]] and len(warned) == 1
+
+
+def test_files_are_translated_one_after_the_other_and_a_dash_is_the_standard_input(said, trained):
+    (trained / "file one").write_bytes(b"\xef\xbb\xbfdrei\nvier")
+    (trained / "two").write_bytes(b"acht\n")
+    assert said("translate", "model", "file one", "-", "two", given="neun\n")[1].split() == [
+        *("three", "four", "nine", "eight"),
+    ]
+    status, out, error = said("translate", "model", "file one", "nowhere")
+    assert (
+        status == 1 and out.split() == ["three", "four"] and "nowhere cannot be read: No such file" in error
+    )
+    assert [*arriving([trained / "file one"], Unreadable())] == [["drei"], ["vier"]]
+
+
+def test_progress_is_shown_in_a_terminal_unless_it_is_not_wanted(said, monkeypatch, trained):
+    lines = "".join(f"{pair[0]}\n" for pair in DIGITS)
+    (trained / "digits").write_text(lines, encoding="utf-8")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert f"{len(DIGITS)} sentences" in said("translate", "model", "digits")[2]
+    assert said("translate", "model", "digits", "--quiet")[2] == ""
 
 
 def test_a_line_that_is_not_utf8_is_named_and_translated_all_the_same(said):
@@ -321,6 +351,8 @@ def test_a_line_that_is_not_utf8_is_named_and_translated_all_the_same(said):
         " line 3 is not UTF-8",
         " line 5 is not UTF-8",
     ]
+    *named, last = said("translate", "model", given=b"\xff\n" * 50)[2].splitlines()
+    assert len(named) == 3 and last == "heed: 47 more lines are not UTF-8."
 
 
 def test_a_process_of_its_own_answers_in_utf8(trained):
@@ -382,6 +414,202 @@ def test_the_page_with_the_attention_needs_nothing_else(said, trained):
     assert (trained / "other.html").is_file()
 
 
+def test_scores_as_json_and_translations_in_a_file(said, trained):
+    status, out, _ = said("evaluate", "model", "--json", "--save", "written")
+    found = json.loads(out)
+    assert status == 0 and found["sentences"] == len(DIGITS) and found["chrF"]["value"] == 100.0
+    assert {"value", "signature", "low", "high"} == found["BLEU"].keys()
+    assert (trained / "written").read_text(encoding="utf-8").splitlines() == [pair[1] for pair in DIGITS]
+
+
+def test_one_sentence_has_no_interval(said, trained):
+    for name in ("one.de", "one.en"):
+        (trained / name).write_text("drei\n", encoding="utf-8")
+    out = said("evaluate", "model", "--test", "one.de", "one.en")[1]
+    assert out.startswith("1 sentence in ") and out.count("of one sentence, which has no interval") == 2
+
+
+def test_an_exported_model_translates_and_is_evaluated_too(said, trained):
+    pytest.importorskip("ctranslate2")
+    assert said("export", "model", "--to", "ctranslate2", "--folder", "engine")[0] == 0
+    lines = "".join(f"{source}\n" for source, _ in DIGITS)
+    for beam in ([], ["--beam", 3]):
+        status, out, _ = said("translate", "engine", *beam, given=lines)
+        assert status == 0 and out.splitlines() == [target for _, target in DIGITS]
+    assert "chrF 100.0" in said("evaluate", "engine", "--test", "train.de", "train.en")[1]
+    assert "name a test with --test" in said("evaluate", "engine")[2]
+    for words in (["--precision", "bf16"], ["--weights", "best"], ["--device", "cuda"]):
+        assert f"{words[0]} is for a trained model" in said("translate", "engine", *words, given="drei\n")[2]
+
+
+def test_the_weights_of_a_training_that_was_killed_can_be_used(said, trained):
+    shutil.copytree(trained / "model", trained / "killed")
+    (trained / "killed" / "model.safetensors").unlink()
+    status, _, error = said("translate", "killed", given="drei\n")
+    assert status == 1 and "has not come to an end" in error and "--weights last or best or average" in error
+    snapshot = sorted((trained / "killed" / "snapshots").iterdir())[-1]
+    for which in ("last", "best", "average", snapshot, "model/model.safetensors"):
+        assert said("translate", "killed", "--weights", which, given="drei\n")[:2] == (0, "three\n")
+    assert said("average", "killed")[0] == 0
+    assert said("translate", "killed-average", given="drei\n")[:2] == (0, "three\n")
+    assert "no checkpoint at" in said("translate", "killed", "--weights", "nix.pt", given="drei\n")[2]
+
+
+def test_an_average_that_fails_leaves_nothing_behind(said, trained, monkeypatch):
+    def full(*given, **named):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("heed.checkpoint.save_weights", full)
+        status, _, error = said("average", "model", "--to", "mean")
+    assert status == 1 and error == "heed: mean could not be written: No space left on device.\n"
+    assert not [path for path in trained.iterdir() if "mean" in path.name]
+    assert said("average", "model", "--to", "mean")[0] == 0
+
+
+def test_a_page_never_takes_the_place_of_something_else(said, trained):
+    before = (trained / "model" / "model.safetensors").read_bytes()
+    status, _, error = said("show", "model", "drei", "--to", "model/model.safetensors")
+    assert status == 1 and "is no page that could be replaced" in error
+    assert (trained / "model" / "model.safetensors").read_bytes() == before
+
+
+def test_curves_of_several_runs_in_one_figure(said, trained):
+    shutil.copytree(trained / "model", trained / "again")
+    status, out, _ = said("plot", "model", "again", "model/log.jsonl", "--to", "curves.png")
+    assert status == 0 and "The curves of model, again, log.jsonl are in curves.png" in out
+    assert (trained / "curves.png").read_bytes().startswith(b"\x89PNG")
+    assert "tiny.toml has no log.jsonl" in said("plot", "tiny.toml")[2]
+
+
+def test_the_keys_of_a_recipe_are_all_explained(said):
+    status, out, _ = said("keys")
+    assert status == 0
+    for section, rules in recipe.SECTIONS.items():
+        assert f"[{section}]" in out
+        for name, rule in rules.items():
+            assert len(rule.meaning.split()) >= 3 and rule.meaning in out and f"\n{name}" in out
+
+
+# --- Resuming -----------------------------------------------------------------------------------------------
+
+
+def test_more_updates_go_on_and_what_has_changed_is_said_and_kept(said, trained):
+    copy = shutil.copytree(trained / "model", trained / "longer")
+    step = ["train", "tiny.toml", "--to", "longer"]
+    status, out, _ = said(*step, "--set", "training.updates=150", "--set", "training.micro_batches=2")
+    assert (
+        status == 0
+        and "[training] updates was 140 and is 150; [training] micro_batches was 1 and is 2" in out
+    )
+    assert "from step 140 on" in out and [line["step"] for line in log_of(copy) if "loss" in line][-1] == 150
+    assert recipe.read(copy / "recipe.toml")["training"]["updates"] == 150
+    status, out, _ = said(*step, "--set", "training.updates=150", "--set", "training.micro_batches=2")
+    assert "to the end" in out
+    assert said("translate", "longer", given="drei\n")[:2] == (0, "three\n")
+
+
+def test_sub_words_are_learnt_once(said, trained, monkeypatch):
+    copy = shutil.copytree(trained / "model", trained / "once")
+    learnt = []
+    plain = recipe.learn_subwords
+    monkeypatch.setattr(
+        "heed.recipe.training.learn_subwords", lambda *given: (learnt.append(1), plain(*given))[1]
+    )
+    more = ["train", "tiny.toml", "--to", "once", "--set"]
+    assert said(*more, "training.updates=141")[0] == 0 and not learnt
+    before = (copy / "subwords.json").read_bytes()
+    (copy / "subwords.json").unlink()
+    assert said(*more, "training.updates=142")[0] == 0 and len(learnt) == 1
+    assert (copy / "subwords.json").read_bytes() == before
+    assert said("translate", "once", given="drei\n")[:2] == (0, "three\n")
+
+
+def test_a_first_attempt_without_an_update_gives_way_to_the_next_recipe(said, trained, monkeypatch):
+    def no_memory(*given, **named):
+        raise RuntimeError(
+            "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 99 bytes"
+        )
+
+    with monkeypatch.context() as patch:
+        patch.setattr("heed.recipe.training.build", no_memory)
+        status, _, error = said("train", "tiny.toml", "--to", "first", "--set", "model.d_ff=999")
+        assert status == 1 and "not enough memory: 99 bytes more" in error
+    short = ["--set", "training.updates=3"]
+    assert said("train", "tiny.toml", "--to", "first", *short)[0] == 0
+    state = load(trained / "first" / "checkpoint.pt")
+    state["state"]["step"] = 0  # the first step has failed
+    for path in (trained / "first").glob("*.*"):
+        if path.name not in (".heed", "recipe.toml", "subwords.json", "checkpoint.pt", "log.jsonl"):
+            path.unlink()
+    shutil.rmtree(trained / "first" / "snapshots")
+    save(trained / "first" / "checkpoint.pt", state)
+    status, _, error = said("train", "tiny.toml", "--to", "first", *short, "--set", "model.d_ff=30")
+    assert status == 0, error
+    assert not (trained / "first" / "earlier-1").exists()
+    error = said("train", "tiny.toml", "--to", "first", *short, "--set", "model.d_ff=31")[2]
+    assert "d_ff was 30 and is 31" in error
+
+
+def test_what_an_earlier_training_has_left_is_a_model_still(said, trained):
+    copy = shutil.copytree(trained / "model", trained / "again1")
+    (copy / "checkpoint.pt").unlink()
+    log = (copy / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    (copy / "log.jsonl").write_text("\n".join(log[:-1]), encoding="utf-8")  # as if it had been stopped
+    status, out, _ = said("train", "tiny.toml", "--to", "again1", "--set", "training.updates=3")
+    assert status == 0 and "is in again1/earlier-1 now" in out.replace(os.sep, "/")
+    assert said("translate", copy / "earlier-1", given="drei\n")[:2] == (0, "three\n")
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    {
+        "training.minutes=1e-300": "not one update was made",
+        "training.lr=1000": "nothing was learnt",
+    }.items(),
+)
+def test_a_training_that_has_taught_nothing_says_so(said, change, words):
+    name = change.partition("=")[0].replace(".", "-")
+    status, out, error = said(
+        "train", "tiny.toml", "--to", name, "--set", change, "--set", "training.updates=20"
+    )
+    assert status == 0 and words in error and "updates in 0:0" in out
+
+
+def test_the_end_of_a_training_is_summed_up(said):
+    out = said("train", "tiny.toml", "--to", "summed", "--set", "training.updates=30")[1]
+    assert re.search(
+        r"^30 updates in 0:\d\d \(\d+ epochs, [\d,]+ tokens\): all updates are made\.$", out, re.M
+    )
+    assert re.search(r"^In use are the \w+ weights\. Their value in the validation: \d\.\d+\.$", out, re.M)
+
+
+def test_a_recipe_is_checked_without_a_training(said, trained, monkeypatch):
+    monkeypatch.setattr("heed.recipe.training.rehearse.__defaults__", (None, 0.5))
+    before = sorted(trained.rglob("*"))
+    status, out, _ = said("train", "tiny.toml", "--check", "--set", "training.minutes=2")
+    assert status == 0 and sorted(trained.rglob("*")) == before
+    assert re.search(r"at most [\d,]+ parameters", out) and re.search(
+        r"\d+ updates in \d+ s, [\d,]+ tokens/s", out
+    )
+    assert "140 updates would take about 0:" in out and re.search(
+        r"2 minutes would be about [\d,]+ updates", out
+    )
+
+
+def test_a_recipe_comes_from_a_pipe_too(said, trained, monkeypatch):
+    text = (trained / "tiny.toml").read_text(encoding="utf-8").replace("updates = 140", "updates = 2")
+    status, _, error = said("train", "-", given=text)
+    assert status == 1 and "name one with --to" in error
+    assert said("train", "-", "--to", "piped", given=text)[0] == 0
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(trained / "fifo")
+        writer = threading.Thread(target=lambda: (trained / "fifo").write_text(text, encoding="utf-8"))
+        writer.start()
+        assert said("train", "fifo", "--to", "piped2")[0] == 0
+        writer.join()
+
+
 # --- Mistakes -----------------------------------------------------------------------------------------------
 
 
@@ -394,11 +622,94 @@ def test_the_page_with_the_attention_needs_nothing_else(said, trained):
         ("translate", "model", "--beam", "0"): "width",
         ("evaluate", "model", "--test", "nix", "nox"): "nix cannot be read",
         ("show", "model", " "): "nothing to show",
+        (
+            "train",
+            "tiny.toml",
+            "--to",
+            "tiny.toml",
+        ): "tiny.toml cannot be the folder of a training: File exists",
+        (
+            "train",
+            "tiny.toml",
+            "--set",
+            "training.seed=99999999999999999999",
+        ): "[training] seed is a number that",
+        ("train", "tiny.toml", "--set", f"training.lr=1{'0' * 400}"): "0… (401 characters)",
+        ("train", "tiny.toml", "--set", "training.lr=1e308"): "lr is a number that is too large: 1e+308",
+        ("train", "tiny.toml", "--set", f"training.lr={'[' * 5000}"): "it must be a number above 0",
+        ("train", "tiny.toml", "--set", "model.n_layers=100000000"): "1 or more, at most 10,000",
+        ("train", "tiny.toml", "--set", "model.d_ff=1000000000000"): "at most 16,777,216",
+        (
+            "train",
+            "tiny.toml",
+            "--to",
+            "new",
+            "--set",
+            "model.d_model=65536",
+            "--set",
+            "model.n_layers=100",
+        ): "too large for this machine: at most 5,",
+        ("train", "deep.toml"): "nested too deeply",
+        ("train", "blank.toml", "--to", "blank"): "no pair has words on both sides",
+        ("translate", "model", "."): ". cannot be read: Is a directory",
+        ("translate", "tiny.toml"): "tiny.toml is no trained model",
     }.items(),
+    ids=str,
 )
-def test_a_mistake_is_answered_with_a_sentence(said, words, sentence):
+def test_a_mistake_is_answered_with_a_sentence(said, trained, words, sentence):
+    (trained / "deep.toml").write_text("data = " + 5000 * "[", encoding="utf-8")
+    (trained / "blank.de").write_text("a\n\n", encoding="utf-8")
+    (trained / "blank.en").write_text("\nb\n", encoding="utf-8")
+    (trained / "blank.toml").write_text(TINY.replace("train.", "blank."), encoding="utf-8")
     status, _, error = said(*words, given="drei\n")
     assert status == 1 and error.startswith("heed: ") and sentence in error and error.count("\n") == 1
+
+
+def test_what_the_system_says_becomes_a_sentence():
+    said = {
+        FileExistsError(17, "File exists", "runs"): "runs: File exists.",
+        OSError(5, "Input/output error"): "Input/output error.",
+        ValueError("as it is"): "as it is",
+        RuntimeError("no mistake of a reader"): None,
+    }
+    for error, words in said.items():
+        assert sentence(error) == words
+    for error in (
+        MemoryError(),
+        RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB."),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4000 bytes."),
+    ):
+        assert sentence(error).startswith("there was not enough memory")
+    assert "2.00 GiB" in sentence(RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB."))
+
+
+def test_an_error_that_nobody_has_foreseen_shows_where_it_is(said, monkeypatch):
+    def unforeseen(*given, **named):
+        raise RuntimeError("shapes do not fit")
+
+    monkeypatch.setattr(recipe.Translator, "translate", unforeseen)
+    with pytest.raises(RuntimeError, match="shapes do not fit"):
+        said("translate", "model", given="drei\n")
+
+
+def test_under_torchrun_one_process_alone_says_what_is_mistyped(said, monkeypatch, capsys):
+    for rank, n in (("0", 1), ("1", 0)):
+        monkeypatch.setenv("RANK", rank)
+        with pytest.raises(SystemExit):
+            said("train", "tiny.toml", "--updates", "3")
+        assert capsys.readouterr().err.count("unrecognized arguments") == n
+
+
+def test_a_rank_without_a_world_is_one_process_and_writes(said, trained, monkeypatch):
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    assert said("train", "tiny.toml", "--to", "ranked", "--set", "training.updates=2")[0] == 0
+    assert said("translate", "ranked", given="drei\n")[0] == 0
+    for size, rank in (("two", "0"), ("2", "2"), ("2", "missing")):
+        monkeypatch.setenv("WORLD_SIZE", size)
+        monkeypatch.setenv("RANK", rank)
+        status, _, error = said("train", "tiny.toml", "--to", "ranked")
+        assert status == 1 and f"WORLD_SIZE is '{size}' and RANK is '{rank}'" in error
 
 
 def test_a_device_that_does_not_exist_is_refused_with_those_that_do(said):
@@ -417,7 +728,7 @@ def test_a_device_that_is_not_there_is_never_replaced_by_another(said, words):
 def test_without_a_command_all_are_named(capsys):
     with pytest.raises(SystemExit) as ended:
         main([])
-    commands = "{train,translate,evaluate,average,export,show}"
+    commands = "{train,translate,evaluate,average,export,show,plot,keys}"
     assert ended.value.code == 2 and commands in capsys.readouterr().err
 
 

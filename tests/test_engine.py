@@ -9,6 +9,7 @@ import math
 import os
 import random
 import re
+import shutil
 import signal
 import time
 from functools import partial
@@ -39,7 +40,7 @@ from heed.engine.optimizers import Muon, orthogonal
 from heed.engine.parallel import shard, whole
 from heed.engine.precision import InBFloat16
 from heed.engine.run import TrainState
-from heed.engine.signals import Signals
+from heed.engine.signals import ENDING, Signals
 from heed.recurrent import Classifier, Seq2Seq, Tagger
 from heed.schedule import trapezoid
 from heed.transformer import make_model
@@ -328,7 +329,8 @@ def test_what_may_change_in_a_resumed_run(tmp_path):
     _, result = tiny.run(tmp_path, updates=11, precision="auto")  # it goes on as it began
     assert result.steps == 11
     parameters = inspect.signature(fit).parameters
-    named = {"updates", "minutes", "patience", "log_every", "validate", "micro_batches", "device", "sharded"}
+    named = {"updates", "minutes", "patience", "checkpoint_minutes", "log_every", "validate"}
+    named |= {"micro_batches", "device", "sharded"}
     fixed = {name for change in CHANGES for name in change}
     assert named | fixed | {"model", "batches", "loss", "folder", "fingerprint"} == set(parameters)
     words = re.search(r"A resumed run may change: (.*?)\.\n", fit.__doc__, re.DOTALL)[1]
@@ -422,7 +424,7 @@ def test_a_run_goes_on_in_the_precision_in_which_it_began(tmp_path, monkeypatch)
 # --- Accidents ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", ENDING)
 def test_ctrl_c_finishes_the_update_saves_and_says_where(tmp_path, monkeypatch, number):
     alone, _ = tiny.run(tmp_path / "alone")
     before, calls = signal.getsignal(number), itertools.count(1)
@@ -436,7 +438,8 @@ def test_ctrl_c_finishes_the_update_saves_and_says_where(tmp_path, monkeypatch, 
         patch.setattr(tiny, "loss", interrupted_loss)
         with pytest.raises(Interrupted, match=r"after step 8\..*checkpoint\.pt") as caught:
             tiny.run(tmp_path / "stopped")
-    assert isinstance(caught.value, KeyboardInterrupt) and signal.getsignal(number) is before
+    assert isinstance(caught.value, KeyboardInterrupt) and caught.value.signal == number
+    assert signal.getsignal(number) is before
     assert load(tmp_path / "stopped" / "checkpoint.pt")["state"]["step"] == 8
     assert (
         load_file(tmp_path / "stopped" / "model.safetensors").keys()
@@ -444,6 +447,80 @@ def test_ctrl_c_finishes_the_update_saves_and_says_where(tmp_path, monkeypatch, 
     )
     resumed, _ = tiny.run(tmp_path / "stopped")
     assert same(resumed.state_dict(), alone.state_dict())
+
+
+@pytest.mark.parametrize("kind, micro_batches", [("Tiny", 3), ("Plain", 2)])
+def test_a_signal_between_two_micro_batches_gives_up_the_step_as_if_it_had_not_begun(
+    tmp_path, monkeypatch, kind, micro_batches
+):
+    """Dropout has drawn, buffers have moved, gradients are there: none of it is left."""
+    alone, _ = tiny.run(tmp_path / "alone", kind, micro_batches=micro_batches)
+    calls = itertools.count(1)
+
+    def interrupted_loss(model, batch, plain=tiny.loss):
+        if next(calls) == 7 * micro_batches + 1:  # the first part of the eighth step
+            signal.raise_signal(signal.SIGTERM)
+        return plain(model, batch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tiny, "loss", interrupted_loss)
+        with pytest.raises(Interrupted, match=r"after step 7\."):
+            tiny.run(tmp_path / "stopped", kind, micro_batches=micro_batches)
+    assert next(calls) == 7 * micro_batches + 2  # no further part was computed
+    resumed, _ = tiny.run(tmp_path / "stopped", kind, micro_batches=micro_batches)
+    assert same(resumed.state_dict(), alone.state_dict())
+    assert timeless(tmp_path / "stopped") == timeless(tmp_path / "alone")
+
+
+def test_a_micro_batch_without_rows_is_not_computed(tmp_path, monkeypatch):
+    calls, plain = [], tiny.loss
+    monkeypatch.setattr(tiny, "loss", lambda model, batch: (calls.append(batch), plain(model, batch))[1])
+    tiny.run(tmp_path, n_tokens=11, micro_batches=100_000, updates=17)
+    assert len(calls) == sum(len(indices) for indices in every_epoch(tiny.batches(11), 17))
+
+
+def every_epoch(made, n):
+    """The first n batches of a run."""
+    return [indices for k in range(n) for indices in made.epoch(k)][:n]
+
+
+def test_a_hangup_that_is_ignored_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup has it
+    try:
+        with Signals() as signals:
+            signal.raise_signal(signal.SIGHUP)
+            assert not signals.caught and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_checkpoint_by_the_clock_changes_nothing_but_what_is_lost(tmp_path, monkeypatch):
+    alone, _ = tiny.run(tmp_path / "alone", every=1000)
+    saved, plain = [], engine.run.save
+
+    def noted(path, checkpoint, fingerprint):
+        saved.append((path.name, checkpoint.get("state", {}).get("step")))
+        plain(path, checkpoint, fingerprint)
+
+    monkeypatch.setattr(engine.run, "save", noted)
+    model, _ = tiny.run(tmp_path / "often", every=1000, checkpoint_minutes=1e-9)
+    assert [step for name, step in saved if name == "checkpoint.pt"] == [*range(24), 23]
+    assert same(model.state_dict(), alone.state_dict()) and timeless(tmp_path / "often") == timeless(
+        tmp_path / "alone"
+    )
+    saved.clear()
+    tiny.run(tmp_path / "seldom", every=1000, checkpoint_minutes=50)
+    assert [step for name, step in saved if name == "checkpoint.pt"] == [0, 23]
+
+
+def test_a_loss_that_is_no_number_is_not_saved_by_the_clock(tmp_path, monkeypatch):
+    calls, plain = itertools.count(1), tiny.loss
+    monkeypatch.setattr(
+        tiny, "loss", lambda model, batch: plain(model, batch) * (math.nan if next(calls) > 7 else 1.0)
+    )
+    with pytest.raises(ValueError, match="no longer a finite number"):
+        tiny.run(tmp_path, every=1000, log_every=1000, checkpoint_minutes=1e-9)
+    assert load(tmp_path / "checkpoint.pt")["state"]["step"] == 7
 
 
 def test_a_second_ctrl_c_acts_at_once_unless_it_is_the_first_one_handed_on():
@@ -518,15 +595,34 @@ def test_a_folder_that_holds_something_and_no_mark_is_left_alone(tmp_path, name)
     assert names(tmp_path) == [str(Path(name))] and (tmp_path / name).read_text(encoding="utf-8") == "mine"
 
 
-def test_a_new_run_in_its_own_folder_removes_what_an_old_one_has_left_and_nothing_else(tmp_path):
+def test_a_new_run_in_its_own_folder_moves_aside_what_an_old_one_has_left_and_nothing_else(tmp_path, capsys):
     tiny.run(tmp_path, keep=2, validate=tiny.mean_loss)
     (tmp_path / "checkpoint.pt").unlink()
     for name in ("snapshots/good.pt", "snapshots/7.pt", "notes.txt", "checkpoint.pt.77-ab.part"):
         (tmp_path / name).write_text("mine", encoding="utf-8")
+    old = ["best.pt", "average.pt", "model.safetensors", "log.jsonl", "snapshots/000000020.pt"]
+    before = {name: (tmp_path / name).read_bytes() for name in old}
     tiny.run(tmp_path, updates=3)
+    assert f"is in {tmp_path / 'earlier-1'} now" in capsys.readouterr().out
     assert {"best.pt", "average.pt", "snapshots/000000020.pt"}.isdisjoint(names(tmp_path))
+    assert all((tmp_path / "earlier-1" / name).read_bytes() == before[name] for name in old)
     assert "checkpoint.pt.77-ab.part" not in names(tmp_path)  # of a run that was killed
     assert {"notes.txt", "snapshots/good.pt", "snapshots/7.pt"} <= set(names(tmp_path))
+    (tmp_path / "checkpoint.pt").unlink()
+    tiny.run(tmp_path, updates=3)
+    assert (tmp_path / "earlier-2" / "model.safetensors").is_file()
+
+
+def test_a_damaged_checkpoint_is_never_started_over(tmp_path):
+    tiny.run(tmp_path, updates=3, validate=tiny.mean_loss)
+    path = tmp_path / "checkpoint.pt"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    before = names(tmp_path)
+    with pytest.raises(CheckpointError, match=r"is damaged.*give it another name.*earlier-1.*not deleted"):
+        tiny.run(tmp_path, updates=5)
+    assert names(tmp_path) == before
 
 
 def test_a_file_of_another_name_among_the_snapshots_does_not_stop_a_resume(tmp_path):
@@ -536,6 +632,68 @@ def test_a_file_of_another_name_among_the_snapshots_does_not_stop_a_resume(tmp_p
         (tmp_path / "snapshots" / name).write_bytes(b"no checkpoint")
     _, result = tiny.run(tmp_path, keep=2)
     assert result.used == "average" and (tmp_path / "snapshots" / "good.pt").exists()
+
+
+def test_a_child_does_not_hold_the_lock_after_the_death_of_its_parent(tmp_path):
+    """A killed run leaves a child behind, forked while it trained: the folder is free all the same."""
+    ready, done = tiny.processes.Event(), tiny.processes.Event()
+    first = tiny.start(with_child, tmp_path, ready, done)
+    assert ready.wait(200)
+    with pytest.raises(ValueError, match="Another run is writing"):
+        tiny.run(tmp_path)
+    first.kill()
+    first.join()
+    child = int((tmp_path / "child").read_text(encoding="utf-8"))
+    os.kill(child, 0)  # it is alive
+    _, result = tiny.run(tmp_path, updates=2, every=1)
+    assert result.steps == 2
+    os.kill(child, signal.SIGKILL)
+
+
+def with_child(folder, ready, done):
+    """Train in this folder, and fork on the way."""
+
+    def forking(model):
+        pid = os.fork()
+        if pid == 0:
+            time.sleep(300)
+            os._exit(0)
+        (folder / "child").write_text(str(pid), encoding="utf-8")
+        ready.set()
+        done.wait(100)
+        return 1.0
+
+    tiny.run(folder, updates=2, every=1, validate=forking)
+
+
+@pytest.mark.parametrize("number, refused", [(errno.ENOLCK, False), (errno.EIO, True)])
+def test_a_lock_that_cannot_be_had_is_said(tmp_path, monkeypatch, capsys, number, refused):
+    def none(file):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(engine.folder, "lock", none)
+    if refused:
+        with pytest.raises(ValueError, match=r"\.heed cannot be locked: Input/output error"):
+            tiny.run(tmp_path)
+    else:
+        tiny.run(tmp_path, updates=1)
+        assert "has no locks (No locks available)" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_one_is_said_in_words(tmp_path):
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+    with pytest.raises(ValueError, match="file cannot be the folder of a training: File exists"):
+        tiny.run(tmp_path / "file")
+
+
+def test_a_folder_that_is_removed_while_it_trains_is_not_a_full_disk(tmp_path, monkeypatch):
+    def removing(model):
+        shutil.rmtree(tmp_path / "run")
+        return 1.0
+
+    with pytest.raises(CheckpointError, match=r"there is no folder .*run \(any more\)") as said:
+        tiny.run(tmp_path / "run", validate=removing)
+    assert "Make room" not in str(said.value)
 
 
 def held(folder, ready, done):
@@ -695,13 +853,9 @@ def test_the_log_says_where_and_how_and_every_line_is_json(tmp_path):
     assert [line["step"] for line in lines if "validation" in line] == [5, 10, 15, 20, 23, 23]
     assert lines[-1]["ended"] == "updates"
     assert all(line["tokens_per_second"] > 0 and line["norm"] > 0 for line in lines if "loss" in line)
-    assert lines[-4]["tokens"] == sum(tiny.batches().batch(i).n_tokens for i in order(23))
-
-
-def order(n):
-    """The first n batches of a run."""
-    made = tiny.batches()
-    return [indices for k in range(n) for indices in made.epoch(k)][:n]
+    assert lines[-4]["tokens"] == sum(
+        tiny.batches().batch(i).n_tokens for i in every_epoch(tiny.batches(), 23)
+    )
 
 
 def test_device_and_precision_are_said_once_and_nothing_else(tmp_path, capfd):
@@ -713,8 +867,31 @@ def test_the_progress_line_shows_loss_speed_and_time_left(capsys, monkeypatch):
     with engine.log.Screen() as screen:
         screen.terminal = True
         screen.line(0.25, 1200, 3.14159, 6400.4, 100.0)
+        screen.value = 2.5
+        screen.line(0.5, 1300, 3.0, 6400.4, 7300.0)
     shown = capsys.readouterr().err
     assert "█████·" in shown and "step 1,200  loss 3.142  6,400 tokens/s  5:00 left" in shown
+    assert "loss 3.000  validation 2.500  6,400 tokens/s  2:01:40 left" in shown
+
+
+def test_where_there_is_no_terminal_there_is_a_line_a_minute(capsys, monkeypatch):
+    clock = iter([0.0, 30.0, 61.0, 61.0, 90.0, 125.0, 125.0])
+    monkeypatch.setattr("heed.train.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(engine.log, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    with engine.log.Screen() as screen:
+        for step in (1, 2, 3, 4):
+            screen.line(0.25, step, 3.0, 6400.4, 100.0)
+    shown = capsys.readouterr().err.splitlines()
+    assert [line.split("  ")[0] for line in shown] == ["step 2", "step 4"]
+
+
+def test_that_nobody_reads_what_is_said_ends_no_training(tmp_path, monkeypatch):
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w", encoding="utf-8") as nowhere:
+        monkeypatch.setattr("sys.stdout", nowhere)
+        _, result = tiny.run(tmp_path, updates=3)
+    assert result.steps == 3
 
 
 def test_bf16_is_taken_where_it_is_faster(monkeypatch):
@@ -776,6 +953,8 @@ def test_a_batch_goes_to_the_device_and_a_processor_needs_no_waiting():
     [
         ({"updates": None}, "needs updates or minutes"),
         ({"updates": 0}, "updates must be a whole number from 1 on; got 0"),
+        ({"updates": math.inf}, "updates must be a whole number from 1 on; got inf"),
+        ({"checkpoint_minutes": 0}, "checkpoint_minutes must be positive; got 0"),
         ({"minutes": -3}, "minutes must be positive; got -3"),
         ({"lr": 0}, "lr must be positive; got 0"),
         ({"clip": 0.0}, "clip must be positive; got 0"),
@@ -803,15 +982,21 @@ def test_a_device_that_is_not_there_is_refused_and_the_best_one_is_chosen(monkey
     with pytest.raises(ValueError, match="no device abacus here; available: cpu"):
         choose_device("abacus")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
     assert (choose_device().type, choose_device("mps").type) == ("cuda", "mps")
+    assert choose_device("cuda:1") == torch.device("cuda:1")
+    with pytest.raises(ValueError, match="no device cuda:2 here; available: cuda, cuda:0, cuda:1, mps, cpu"):
+        choose_device("cuda:2")
 
 
-def test_a_line_that_was_cut_is_dropped_and_comes_again(tmp_path):
+def test_a_line_that_was_cut_or_is_none_is_dropped_and_comes_again(tmp_path):
     with pytest.raises(Broken):
         tiny.run(tmp_path / "cut", validate=breaking_off_at(2))
     path = tmp_path / "cut" / "log.jsonl"
     path.write_text(path.read_text(encoding="utf-8")[:-17], encoding="utf-8")
     assert "step" in json.loads(path.read_text(encoding="utf-8").splitlines()[-2])
+    with path.open("ab") as file:
+        file.write(b'\n[1]\n{"step": null}\n"ended"\n\xff\xfe\n' + 5000 * b"[" + b"\n")
     tiny.run(tmp_path / "cut")
     assert [line["step"] for line in tiny.log(tmp_path / "cut") if "loss" in line] == list(range(1, 24))

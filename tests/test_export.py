@@ -5,13 +5,26 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
 from heed import recipe
 from heed.__main__ import main
 from heed.decode import greedy
+from heed.layers import PositionwiseFeedForward, RMSNorm, SublayerConnection
 from heed.position import LearnedPosition
-from heed.recipe.export import KINDS, Exported, check_exportable, compare, export, specification, tokenizer
-from heed.text import BOS, EOS, PAD, Subwords
+from heed.recipe.export import (
+    KINDS,
+    Difference,
+    Exported,
+    check_exportable,
+    compare,
+    export,
+    log_odds,
+    specification,
+    spelled,
+    tokenizer,
+)
+from heed.text import BOS, BYTES, EOS, PAD, Subwords
 from heed.transformer import make_language_model, make_model
 
 pytest.importorskip("ctranslate2")
@@ -145,6 +158,26 @@ def mixed():
     return model
 
 
+class Gelu(PositionwiseFeedForward):
+    """The feed-forward network with another non-linearity: its weights have the same names."""
+
+    def forward(self, x):
+        return self.W_2(nn.functional.gelu(self.W_1(x)))
+
+
+def Rms():
+    """A connection with another norm."""
+    connection = SublayerConnection(8, 0.0)
+    connection.norm = RMSNorm(8)
+    return connection
+
+
+def with_part(name, part):
+    model = make_model(9, 9, 1, 8, 8, 2)
+    setattr(model.encoder.layers[0], name, part)
+    return model
+
+
 def learned():
     model = make_model(9, 9, 1, 8, 8, 2)
     model.source_embed[1] = LearnedPosition(8, 0.0)
@@ -154,10 +187,13 @@ def learned():
 @pytest.mark.parametrize(
     "model, words",
     [
-        (lambda: make_language_model(9, 1, 8, 8, 2), "this is a LanguageModel"),
-        (lambda: make_model(9, 9, 1, 8, 8, 2, self_attention=Different), r"self_attention is Different"),
-        (learned, "Positions are LearnedPosition"),
-        (mixed, "one kind; these are PostNormConnection, SublayerConnection"),
+        (lambda: make_language_model(9, 1, 8, 8, 2), "The model is a LanguageModel, and CTranslate2 would"),
+        (lambda: make_model(9, 9, 1, 8, 8, 2, self_attention=Different), r"self_attention is a Different"),
+        (learned, "source_embed.1 is a LearnedPosition"),
+        (lambda: with_part("feed_forward", Gelu(8, 8, 0.0)), r"layers\.0\.feed_forward is a Gelu"),
+        (lambda: with_part("sublayer", nn.ModuleList([Rms(), Rms()])), r"sublayer\.0\.norm is a RMSNorm"),
+        (mixed, "of class EncoderDecoder, with PostNormConnection, SublayerConnection"),
+        (lambda: make_model(9, 9, 1, 8, 8, 2).encoder, "of class Encoder, with SublayerConnection"),
     ],
 )
 def test_what_the_engine_cannot_run_is_refused(model, words):
@@ -215,12 +251,78 @@ def test_the_command_exports_the_courses_model_and_compares(tmp_path, capsys):
     assert "is there already" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind, fails", [("float32", True), ("int8", False)])
-def test_an_export_that_says_something_else_is_an_error(kind, fails, monkeypatch, tmp_path, capsys):
+@pytest.mark.parametrize(
+    "kind, log_odds, fails", [("float32", 3.0, True), ("float32", 1e-4, False), ("int8", 3.0, False)]
+)
+def test_an_export_that_says_something_else_is_an_error(kind, log_odds, fails, monkeypatch, tmp_path, capsys):
     (tmp_path / "lines.de").write_text("\n".join(LINES[:4]), encoding="utf-8")
-    monkeypatch.setattr(__import__("sys").modules["heed.recipe.export"], "compare", lambda *given: 3)
+    other = [Difference(2, "ours", "theirs", log_odds)]
+    monkeypatch.setattr(__import__("sys").modules["heed.recipe.export"], "compare", lambda *given: other)
     words = ["export", MODEL, "--to", "ctranslate2", "--kind", kind, "--folder", tmp_path / "out"]
     status = main([str(word) for word in [*words, "--check", tmp_path / "lines.de"]])
     said = capsys.readouterr()
     assert "3 of 4 translations are the same." in said.out
-    assert status == int(fails) and ("at least 99 of 100" in said.err) == fails
+    assert "Line 3: ours\n  exported: theirs" in said.out and f"{log_odds:.4f} more log P" in said.out
+    assert status == int(fails) and ("In 1 lines they do not, such as line 3" in said.err) == fails
+
+
+def test_where_two_translations_part_and_by_how_much(exported, monkeypatch):
+    translator = recipe.load(MODEL)
+    assert compare(translator, exported, LINES) == []
+    real = Exported.search
+
+    def otherwise(self, sentences, *rest):
+        found = real(self, sentences, *rest)
+        found[0] = [*found[0][:2], "x", *found[0][2:]]
+        return found
+
+    monkeypatch.setattr(Exported, "search", otherwise)
+    ((line, ours, theirs, odds),) = compare(translator, exported, LINES)
+    assert line == 0 and ours == translator.translate(LINES[:1])[0] != theirs and "x" in theirs
+    (ids,) = greedy(translator.model, torch.tensor([translator.subwords.encode(LINES[0])]))
+    wrong = [*ids[:2], translator.subwords.ids["x"]]
+    with torch.no_grad():
+        gap = log_p(translator, LINES[0], ids)[2] - log_p(translator, LINES[0], wrong)[2]
+    assert odds == pytest.approx(float(gap), abs=1e-3) and odds > 1
+    assert log_odds(translator, LINES[0], [translator.subwords.tokens[i] for i in ids]) == 0.0
+
+
+def test_a_translation_that_never_ends_is_cut_where_ours_is(tmp_path):
+    """`heed.decode.longest` has a limit for each sentence, the engine one for all."""
+    translator = untrained()
+    translator.model.generator.proj.bias.data[EOS] = -1e4
+    engine = Exported(export(translator, tmp_path / "endless"))
+    lines = [LINES[1], LINES[0], "a"]
+    assert engine.translate(lines) == translator.translate(lines)
+    assert [len(tokens) for tokens in engine.search(lines)] == [
+        2 * len(translator.subwords.encode(line)) + 10 for line in lines
+    ]
+
+
+@pytest.mark.parametrize("text", ["\ud800 Hund", "žluť", "\x00", "🐕\udfff"])
+def test_what_is_no_text_is_treated_as_ours_treats_it(exported, text):
+    assert Exported(exported).translate([text, LINES[0]]) == recipe.load(MODEL).translate([text, LINES[0]])
+
+
+def test_bytes_that_form_no_character_are_spelled_as_ours_are():
+    subwords = Subwords("ab")
+    for tokens in (
+        ["a", BYTES[0xC3], BYTES[0xA4], "b"],
+        [BYTES[0xF0], BYTES[0x9F], "a"],
+        [BYTES[0xFF]] * 3,
+        [],
+    ):
+        assert spelled(tokens) == subwords.decode([subwords.ids[token] for token in tokens])
+
+
+def test_an_export_that_fails_leaves_nothing_behind(tmp_path, monkeypatch):
+    def full(self, path):
+        (Path(path) / "model.bin").write_bytes(b"half")
+        raise RuntimeError("failed to write: No space left on device")
+
+    monkeypatch.setattr("ctranslate2.specs.TransformerSpec.save", full)
+    with pytest.raises(ValueError, match=r"new could not be written: .*No space left on device"):
+        export(untrained(), tmp_path / "new")
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.undo()
+    assert (export(untrained(), tmp_path / "new") / "model.bin").is_file()

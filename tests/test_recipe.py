@@ -6,6 +6,7 @@ import math
 import re
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,8 +14,11 @@ import torch
 from heed import checkpoint, recipe
 from heed.attention import record
 from heed.decode import greedy
-from heed.engine import fit
+from heed.engine import fit, hidden_matrices, make_optimizers
+from heed.engine.folder import locked
+from heed.recipe import training
 from heed.recipe.keys import SECTIONS
+from heed.recipe.size import available_bytes, check_size, n_parameters, needed_bytes
 from heed.recipe.training import claim, ended, validation
 from heed.recipe.translator import identity
 from heed.schedule import noam
@@ -256,47 +260,147 @@ def test_the_model_is_that_of_the_recipe_and_the_seed_decides_its_weights(folder
 def made(folder, **changes):
     """A recipe as a training completes it, and its vocabulary."""
     found = read(folder, **changes)
-    subwords = recipe.learn_subwords(found, PAIRS)
-    return {**found, "made": {"data": "abc", "vocabulary": subwords.fingerprint}}, subwords
+    corpus = recipe.Corpus.read(found)
+    subwords = recipe.learn_subwords(found, corpus.train)
+    return {**found, "made": {"data": corpus.fingerprint, "vocabulary": subwords.fingerprint}}, subwords
+
+
+def claimed(folder, train=PAIRS, **changes):
+    """Claim the folder "run" for a recipe with these sentences; whether there is anything to train."""
+    return claim(folder / "run", read(folder, **changes), recipe.Corpus(train, None))
+
+
+def work(folder):
+    """As if something had been learnt there."""
+    (folder / "run" / "best.pt").write_bytes(b"weights")
 
 
 def test_a_folder_belongs_to_one_training(folder):
-    first, subwords = made(folder)
-    claim(folder / "run", first, subwords)
-    claim(folder / "run", first, subwords)
-    assert recipe.read(folder / "run" / "recipe.toml") == first
+    assert claimed(folder) and claimed(folder)
+    assert recipe.read(folder / "run" / "recipe.toml") == made(folder)[0]
+    work(folder)
+    checkpoint.save(folder / "run" / "checkpoint.pt", {"state": {"step": 3}})
     for changes, words in (
         ({"training__lr": 0.5}, r"\[training\] lr was 0\.002 and is 0\.5"),
         ({"data__longest": 17}, r"\[data\] longest was 256 and is 17"),
+        ({"data__vocabulary": 282}, r"\[data\] vocabulary was 281 and is 282\."),
+        ({"train": PAIRS[::-1]}, "the sentences to train and validate with are others"),
     ):
         with pytest.raises(ValueError, match=f"run holds another training: {words}"):
-            claim(folder / "run", made(folder, **changes)[0], subwords)
-    with pytest.raises(ValueError, match=r'\[made\] data was "abc" and is "abd"'):
-        claim(folder / "run", {**first, "made": {**first["made"], "data": "abd"}}, subwords)
+            claimed(folder, **changes)
     with pytest.raises(ValueError, match="something else"):
-        claim(folder, first, subwords)
+        claim(folder, read(folder), recipe.Corpus(PAIRS, None))
+
+
+def test_what_a_resumed_training_may_change_is_written_down(folder, capsys):
+    claimed(folder)
+    work(folder)
+    checkpoint.save(folder / "run" / "checkpoint.pt", {"state": {"step": 3}})
+    (folder / "run" / "log.jsonl").write_text('{"step": 7, "ended": "updates"}\n', encoding="utf-8")
+    (folder / "run" / "model.safetensors").touch()
+    assert not claimed(folder)
+    changes = {"updates": 9, "minutes": 2.5, "patience": None, "micro_batches": 3, "sharded": True}
+    changes |= {"log_every": 3, "checkpoint_minutes": 2}
+    assert claimed(folder, **{f"training__{key}": value for key, value in changes.items() if value})
+    assert (
+        "[training] updates was 7 and is 9; [training] minutes was null and is 2.5" in capsys.readouterr().out
+    )
+    found = recipe.read(folder / "run" / "recipe.toml")
+    assert found["training"]["updates"] == 9 and identity(found) == identity(made(folder)[0])
+    free = {key for key, rule in SECTIONS["training"].items() if rule.free}
+    assert free == set(changes)
+
+
+def test_sub_words_in_a_folder_are_used_only_for_the_sentences_that_made_them(folder):
+    claimed(folder)
+    first = (folder / "run" / "subwords.json").read_bytes()
+    claimed(folder, train=PAIRS + [("ganz andere Wörter", "words")] * 9)
+    assert (folder / "run" / "subwords.json").read_bytes() != first
+    Subwords("abc").save(folder / "run" / "subwords.json")  # of something else
+    claimed(folder)
+    assert (folder / "run" / "subwords.json").read_bytes() == first
+
+
+def test_a_folder_in_which_another_command_trains_is_not_claimed(folder):
+    claimed(folder)
+    with locked(folder / "run"), pytest.raises(ValueError, match="Another run is writing"):
+        claimed(folder, training__lr=0.5)
+    claimed(folder, training__lr=0.5)
+
+
+# --- Sizes --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_parameters_are_counted_as_the_model_has_them(folder, norm):
+    for sizes in ({}, {"model__n_layers": 3, "model__d_model": 44, "model__d_ff": 17}):
+        found = read(folder, model__norm=norm, **sizes)
+        model = recipe.build(found, 281)
+        hidden, rest = n_parameters(found["model"], 281)
+        assert hidden == sum(p.numel() for p in hidden_matrices(model))
+        assert hidden + rest == sum(p.numel() for p in model.parameters())
+
+
+@pytest.mark.parametrize("optimizer", ["muon", "adamw"])
+def test_what_a_training_keeps_is_what_its_tensors_hold(folder, optimizer):
+    found = read(folder, training__optimizer=optimizer)
+    model = recipe.build(found, 281)
+    optimizers = make_optimizers(model, optimizer, 0.1)
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    for each in optimizers:
+        each.step()
+    tensors = [*model.parameters(), *(p.grad for p in model.parameters())]
+    tensors += [t for o in optimizers for state in o.state.values() for t in state.values() if t.dim()]
+    assert needed_bytes(found, 281) == sum(4 * tensor.numel() for tensor in tensors)
+
+
+def test_a_model_that_no_memory_here_can_hold_is_refused_before_it_is_built(folder, monkeypatch):
+    world = SimpleNamespace(device=torch.device("cpu"), size=4)
+    found = read(folder, model__d_model=65536 * 11, model__d_ff=65536, model__n_heads=11)
+    with pytest.raises(
+        ValueError, match=r"too large for this machine: at most [\d,]+ parameters.* GB, and there"
+    ):
+        check_size(found, world)
+    needed = needed_bytes(read(folder), 281)
+    for there, sharded, fits in ((needed, False, True), (needed - 1, False, False), (needed - 1, True, True)):
+        monkeypatch.setattr("heed.recipe.size.available_bytes", lambda device, there=there: there)
+        try:
+            said = check_size(read(folder, training__sharded=sharded), world)
+        except ValueError:
+            said = None
+        assert (said is not None) == fits
+
+
+def test_a_limit_of_the_process_is_what_there_is(monkeypatch):
+    resource = pytest.importorskip("resource")
+    cpu = torch.device("cpu")
+    whole = available_bytes(cpu)
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (12345, -1))
+    assert available_bytes(cpu) == 12345 < whole
 
 
 def test_a_key_of_a_later_version_makes_no_other_training_as_long_as_it_has_its_default(folder, monkeypatch):
-    first, subwords = made(folder)
-    claim(folder / "run", first, subwords)
-    before = identity(first)
+    claimed(folder)
+    work(folder)
+    checkpoint.save(folder / "run" / "checkpoint.pt", {"state": {"step": 3}})
+    before = identity(made(folder)[0])
     for section in ("training", "data"):
         monkeypatch.setitem(SECTIONS[section], "of_later", SECTIONS["model"]["n_heads"]._replace(default=8))
     later, _ = made(folder)
     assert later["training"]["of_later"] == 8 and identity(later) == before
-    claim(folder / "run", later, subwords)
+    claimed(folder)
     changed, _ = made(folder, training__of_later=9)
     assert identity(changed) != before
     with pytest.raises(ValueError, match=r"\[training\] of_later was 8 and is 9"):
-        claim(folder / "run", changed, subwords)
+        claimed(folder, training__of_later=9)
 
 
 def test_a_claim_that_was_killed_is_made_again_and_no_stray_snapshot_is_averaged(folder):
     first, subwords = made(folder)
-    claim(folder / "run", first, subwords)
+    claimed(folder)
     (folder / "run" / "recipe.toml").rename(folder / "run" / "recipe.toml.7-ab.part")
-    claim(folder / "run", first, subwords)
+    claimed(folder)
     assert recipe.read(folder / "run" / "recipe.toml") == first
     checkpoint.save_weights(folder / "run" / "model.safetensors", recipe.build(first, len(subwords)))
     (folder / "run" / "snapshots").mkdir()
@@ -326,11 +430,14 @@ def test_where_the_files_lie_makes_no_other_training_and_what_they_hold_does(fol
         '{"step": 3}\n': False,
         '{"step": 3}\n{"ended": "updates"}\n': True,
         '{"step": 3}\n{"ended': False,
+        '{"step": 3}\n[1]\n': False,
     }.items(),
 )
 def test_a_training_has_ended_when_its_log_says_so(tmp_path, log, has):
     assert ended(tmp_path) is False
     (tmp_path / "log.jsonl").write_text(log, encoding="utf-8")
+    assert ended(tmp_path) is False  # there is no model
+    (tmp_path / "model.safetensors").touch()
     assert ended(tmp_path) is has
 
 
@@ -363,17 +470,28 @@ def test_the_validation_goes_where_the_model_is(folder, monkeypatch):
     assert set(asked) == {"meta"}
 
 
-def test_the_validation_by_bleu_wants_it_high(folder):
+def test_a_validation_without_a_pair_of_words_is_refused(folder):
+    (folder / "blank").write_text("\n\n\nx\n", encoding="utf-8")
+    (folder / "gap").write_text("a\nb\nc\n\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="no pair has words on both sides"):
+        recipe.Corpus.read(read(folder, data__val=[str(folder / "blank"), str(folder / "gap")]))
+
+
+def test_the_validation_by_bleu_wants_it_high(folder, monkeypatch):
     found, subwords = made(folder)
+    draws = []
+    plain = training.bleu
+    monkeypatch.setattr(training, "bleu", lambda a, b, n: (draws.append(n), plain(a, b, n))[1])
     validate, better = validation("bleu", [("drei", "three")] * 3, subwords, tokens=11)
     assert better is max and 0 <= validate(recipe.build(found, len(subwords)))["bleu"] < 50
+    assert draws == [1]  # its interval would be a thousand draws, and is not looked at
 
 
 @pytest.fixture
 def trained(folder):
     """A folder as a training leaves it, of a model that has learnt nothing."""
     found, subwords = made(folder)
-    claim(folder / "run", found, subwords)
+    claimed(folder)
     checkpoint.save_weights(folder / "run" / "model.safetensors", recipe.build(found, len(subwords)))
     return folder / "run"
 
@@ -402,6 +520,10 @@ def test_another_vocabulary_or_other_weights_are_never_loaded(trained):
     with pytest.raises(ValueError, match=r"13.*17"):
         recipe.load(trained)
     (trained / "recipe.toml").write_text(whole, encoding="utf-8")
+    other = recipe.build({**recipe.read(trained / "recipe.toml")}, 281)
+    checkpoint.save_weights(trained / "model.safetensors", other, fingerprint="of another training")
+    with pytest.raises(ValueError, match="belongs to another recipe or vocabulary, though its shapes fit"):
+        recipe.load(trained)
     Subwords("abc").save(trained / "subwords.json")
     with pytest.raises(ValueError, match=r"subwords\.json is not the vocabulary"):
         recipe.load(trained)

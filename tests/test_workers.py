@@ -1,16 +1,22 @@
 """Processes that share one model give the answers that one process gives, in the same order."""
 
 import os
+import signal
+import sys
+import time
 from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import tiny
 import torch
 
 from heed.decode import beam, greedy, translate
 from heed.speed import packed
 from heed.text import Subwords
 from heed.transformer import make_model
-from heed.workers import Workers
+from heed.workers import Workers, ending
 
 ENDS = "", "sechs", "sieben mal acht"
 LINES = [f"{a} {b}" for a in ("eins", "zwei", "drei und vier", "fünf") for b in ENDS]
@@ -31,7 +37,7 @@ def translator():
 def test_any_number_of_workers_says_the_same_in_the_same_order(translator, n, search):
     lines = [*LINES[:5], "", *LINES[5:]]
     alone = translate(*translator, lines, search, n_tokens=20)
-    with Workers(translator[0], n) as workers:
+    with Workers(translator[0], n, few=0) as workers:
         assert translate(*translator, lines, search, n_tokens=20, workers=workers) == alone
         assert translate(*translator, lines[::-1], search, n_tokens=20, workers=workers) == alone[::-1]
     assert len(set(alone)) > 6 and alone[5] == ""
@@ -39,22 +45,47 @@ def test_any_number_of_workers_says_the_same_in_the_same_order(translator, n, se
 
 def test_where_processes_cannot_be_forked_they_are_spawned(translator, monkeypatch):
     monkeypatch.setattr("heed.workers.sys.platform", "darwin")
-    with Workers(translator[0], 2) as workers:
+    with Workers(translator[0], 2, few=0) as workers:
         found = translate(*translator, LINES, n_tokens=20, workers=workers)
         assert found == translate(*translator, LINES, n_tokens=20) and workers.pool is not None
 
 
 def process(model, source):
     """A search that answers with the process and its number of threads."""
-    return [[os.getpid(), torch.get_num_threads(), model.encoder.norm.a.data_ptr()] for _ in source]
+    return [[os.getpid(), torch.get_num_threads()] for _ in source]
 
 
-def test_the_batches_are_searched_elsewhere_with_one_thread_each_and_the_same_memory(translator):
-    with Workers(translator[0], 2) as workers:
+def sizes(model, source):
+    """A search that answers with each row's first token, and with how many rows there are."""
+    return [[int(row[0]), len(source)] for row in source]
+
+
+def test_the_batches_are_searched_elsewhere_with_one_thread_each(translator):
+    with Workers(translator[0], 2, few=0) as workers:
         found = [row for rows in workers.search(process, [[[4]], [[5, 6], [7]], [[8]]]) for row in rows]
-        assert len(found) == 4 and os.getpid() not in {pid for pid, _, _ in found}
-        assert {threads for _, threads, _ in found} == {1}
-        assert translator[0].encoder.norm.a.is_shared()
+        assert len(found) == 4 and os.getpid() not in {pid for pid, _ in found}
+        assert {threads for _, threads in found} == {1}
+
+
+def test_a_batch_is_cut_where_there_are_more_processes_than_batches(translator):
+    with Workers(translator[0], 3, few=0) as workers:
+        (found,) = workers.search(sizes, [[[4], [5], [6], [7], [8], [9], [10]]])
+        assert found == [[4, 3], [5, 2], [6, 2], [7, 3], [8, 2], [9, 2], [10, 3]]
+        assert [*workers.search(sizes, [[[4]]])] == [[[4, 1]]]
+        assert [*workers.search(sizes, [[[4], [5]], [[6]], [[7]]])] == [[[4, 2], [5, 2]], [[6, 1]], [[7, 1]]]
+
+
+def test_the_matrices_are_packed_once_and_the_model_stays_as_it_was(translator):
+    made = []
+
+    def prepare(model):
+        made.append(packed(model))
+        return made[-1]
+
+    with Workers(translator[0], 2, prepare, few=2) as workers:
+        for batches in 2 * [[[[4]], [[5]]], [[[4]], [[5]], [[6]]]]:
+            list(workers.search(kind, batches))
+    assert len(made) == 1 and not any(p.is_shared() for p in translator[0].parameters())
 
 
 def kind(model, source):
@@ -69,15 +100,24 @@ def as_it_is(model):
 @pytest.mark.parametrize("batches", [[[[4]]], [[[4]], [[5]]]])
 def test_each_process_prepares_the_model(translator, batches):
     for prepare in (packed, as_it_is):
-        with Workers(translator[0], 2, prepare) as workers:
+        with Workers(translator[0], 2, prepare, few=0) as workers:
             found = {name for rows in workers.search(kind, batches) for name in rows}
         assert found == {type(prepare(translator[0]).generator.proj).__name__}
 
 
-def test_one_batch_is_not_worth_a_process(translator):
-    with Workers(translator[0], 2) as workers:
-        (found,) = workers.search(process, [[[4], [5]]])
-        assert {pid for pid, _, _ in found} == {os.getpid()} and workers.pool is None
+def test_a_few_sentences_are_searched_here_with_one_thread(translator):
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with Workers(translator[0], 2, few=3) as workers:
+            for found in workers.search(process, [[[4], [5]], [[6]]]):
+                assert {(pid, threads) for pid, threads in found} == {(os.getpid(), 1)}
+                assert torch.get_num_threads() == 2
+            assert workers.pool is None
+            list(workers.search(process, [[[4], [5]], [[6], [7]]]))
+            assert workers.pool is not None
+    finally:
+        torch.set_num_threads(before)
 
 
 def fails(model, source):
@@ -85,18 +125,98 @@ def fails(model, source):
 
 
 def test_what_fails_in_a_worker_fails_here(translator):
-    with Workers(translator[0], 2) as workers, pytest.raises(ValueError, match=r"no answer to \[\[4\]\]"):
+    failing = pytest.raises(ValueError, match=r"no answer to \[\[4\]\]")
+    with Workers(translator[0], 2, few=0) as workers, failing:
         list(workers.search(fails, [[[4]], [[5]]]))
 
 
-def dies(model, source):
-    os._exit(1)
+def exits(model, source):
+    os._exit(7)
 
 
-def test_a_process_that_the_system_ends_is_no_silence(translator):
-    ended = pytest.raises(ChildProcessError, match="one of 2 workers")
-    with Workers(translator[0], 2) as workers, ended:
-        list(workers.search(dies, [[[4]], [[5]]]))
+def is_killed(model, source):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    "search, words",
+    [
+        (exits, "One of 2 workers has ended with status 7"),
+        (is_killed, "by the signal SIGKILL.* want of memory"),
+    ],
+)
+def test_a_process_that_ends_is_no_silence_and_the_next_call_starts_others(translator, search, words):
+    with Workers(translator[0], 2, few=0) as workers:
+        for _ in range(2):
+            with pytest.raises(ChildProcessError, match=words):
+                list(workers.search(search, [[[4]], [[5]]]))
+        assert [len(rows) for rows in workers.search(process, [[[4]], [[5], [6]]])] == [1, 2]
+
+
+def test_how_the_first_process_ended():
+    codes = {
+        (None, -15, -9): "was ended by the signal SIGKILL, as the system does for want of memory",
+        (-11, -15): "was ended by the signal SIGSEGV",
+        (0, 3): "has ended with status 3",
+        (None, -15): "has ended before its time",
+    }
+    for given, words in codes.items():
+        assert ending([SimpleNamespace(exitcode=code) for code in given]) == words
+
+
+def cannot(model):
+    raise MemoryError("nothing left")
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_a_model_that_cannot_be_prepared_says_why(translator, monkeypatch, platform):
+    monkeypatch.setattr("heed.workers.sys.platform", platform)
+    with (
+        Workers(translator[0], 2, cannot, few=0) as workers,
+        pytest.raises(MemoryError, match="nothing left"),
+    ):
+        list(workers.search(process, [[[4]], [[5]]]))
+
+
+def tells_and_waits(path, model, source):
+    (path / str(os.getpid())).touch()
+    time.sleep(100)
+
+
+def parent(path):
+    """Start two workers, and wait for them."""
+    torch.manual_seed(0)
+    with Workers(make_model(9, 9, 1, 8, 8, 2).eval(), 2, few=0) as workers:
+        list(workers.search(partial(tells_and_waits, path), [[[4]], [[5]]]))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="other signals")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_workers_end_with_their_parent_however_it_ends(tmp_path, number):
+    process = tiny.processes.Process(target=parent, args=(tmp_path,))
+    process.start()
+    for _ in range(3000):
+        pids = [int(path.name) for path in tmp_path.iterdir()]
+        if len(pids) == 2:
+            break
+        time.sleep(0.01)
+    os.kill(process.pid, number)
+    process.join()
+    for _ in range(500):
+        if not any(map(alive, pids)):
+            return
+        time.sleep(0.01)
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    pytest.fail(f"the workers {pids} live on")
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").split()[2]
+    except (ProcessLookupError, FileNotFoundError):
+        return False
 
 
 def test_mistakes_are_answered_in_words(translator):

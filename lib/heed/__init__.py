@@ -41,6 +41,7 @@ MODULES = (
     "workers",
     "evaluate",
     "recipe",
+    "commands",
     "check",
 )
 

@@ -12,11 +12,11 @@ files. Each of those owns one concern:
     arguments    what `fit` refuses, in a new run and in a resumed one
     folder       the folder of a run: its owner's mark and its lock
     log          log.jsonl, and the progress line
-    signals      Ctrl-C and SIGTERM
+    signals      Ctrl-C, SIGTERM, and a terminal that is closed
 """
 
 from heed.engine.devices import batch_to, choose_device
-from heed.engine.folder import mark, owned, snapshots
+from heed.engine.folder import mark, owned, set_aside, snapshots
 from heed.engine.loop import Result, fit
 from heed.engine.optimizers import hidden_matrices, make_optimizers
 from heed.engine.precision import choose_precision
@@ -35,5 +35,6 @@ __all__ = [
     "make_optimizers",
     "mark",
     "owned",
+    "set_aside",
     "snapshots",
 ]

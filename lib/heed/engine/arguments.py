@@ -13,7 +13,7 @@ FIXED = (
     *("optimizer", "lr", "adamw_lr", "weight_decay", "clip", "schedule", "warmup", "cooldown"),
     *("precision", "seed", "every", "better", "keep"),
 )
-POSITIVE = ("minutes", "lr", "adamw_lr", "clip")
+POSITIVE = ("minutes", "lr", "adamw_lr", "clip", "checkpoint_minutes")
 COUNTS = ("updates", "patience", "micro_batches", "every", "log_every")
 
 
@@ -26,7 +26,7 @@ def check(arguments):
             raise ValueError(f"{name} must be positive; got {arguments[name]}.")
     for name in COUNTS:
         value = arguments[name]
-        if value is not None and (value < 1 or value != int(value)):
+        if value is not None and not (value >= 1 and value % 1 == 0):
             raise ValueError(f"{name} must be a whole number from 1 on; got {value}.")
     for name in ("keep", "weight_decay"):
         if not arguments[name] >= 0:

@@ -6,16 +6,16 @@ import torch
 
 
 def choose_device(name=None):
-    """The device with this name; without one, the first that is available: cuda, mps, cpu.
+    """The device with this name, as cuda or cuda:1; without one, the first available: cuda, mps, cpu.
 
     Raises ValueError if the device is not available.
     """
-    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    if name is None:
-        name = next(name for name in available if available[name])
-    if not available.get(str(name).split(":")[0]):
-        found = ", ".join(name for name in available if available[name])
-        raise ValueError(f"There is no device {name} here; available: {found}.")
+    n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    mps = torch.backends.mps.is_available()
+    names = [*["cuda"] * bool(n_gpus), *(f"cuda:{i}" for i in range(n_gpus)), *["mps"] * mps, "cpu"]
+    name = names[0] if name is None else str(name)
+    if name.removesuffix(":0") not in names and name not in names:
+        raise ValueError(f"There is no device {name} here; available: {', '.join(names)}.")
     return torch.device(name)
 
 

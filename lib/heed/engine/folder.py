@@ -1,18 +1,25 @@
 """The folder of a run: which files are the run's own, and that one run at a time writes there.
 
-The mark, a small file, says that the folder belongs to `fit`: only there anything is replaced or removed. A
-run locks it. The lock belongs to the process and not to the file: the system releases it when the process
-ends, however it ends, so a crash leaves nothing behind that would have to be removed.
+The mark, a small file, says that the folder belongs to `fit`: only there anything is replaced. A run locks
+it. The lock belongs to the process and not to the file: the system releases it when the process ends, however
+it ends, so a crash leaves nothing behind that would have to be removed. What an earlier run has left is moved
+aside, and not deleted.
 """
 
 import errno
 import os
+import sys
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
+from heed.engine.log import read_log
+
 MARK = ".heed"
-TEXT = "This folder belongs to a run of heed.engine.fit, which replaces and removes files in it.\n"
+TEXT = "This folder belongs to a run of heed.engine.fit, which replaces files in it.\n"
 UNFINISHED = "*.part"  # what `checkpoint.write_file` was about to rename when its process was killed
+LEFT = ("checkpoint.pt", "best.pt", "average.pt", "model.safetensors", "log.jsonl")  # … and the snapshots
+NO_LOCKS = {getattr(errno, name, None) for name in ("ENOTSUP", "EOPNOTSUPP", "ENOLCK", "ENOSYS")}
 
 
 def mark(folder):
@@ -21,15 +28,34 @@ def mark(folder):
     Raises ValueError if it holds anything and has no mark: it may be somebody's data.
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / MARK).exists():
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
         found = sorted(path.name for path in folder.iterdir())
-        if found:
-            raise ValueError(
-                f"{folder} is no folder of a training: it holds {found[0]} and no {MARK}. A training "
-                "replaces and removes files in its folder; name an empty or a new one."
-            )
-        (folder / MARK).write_text(TEXT, encoding="utf-8")
+        if MARK not in found and not found:
+            (folder / MARK).write_text(TEXT, encoding="utf-8")
+    except OSError as error:
+        raise ValueError(f"{folder} cannot be the folder of a training: {error.strerror}.") from error
+    if MARK not in found and found:
+        raise ValueError(
+            f"{folder} is no folder of a training: it holds {found[0]} and no {MARK}. A training "
+            "replaces files in its folder; name an empty or a new one."
+        )
+
+
+def set_aside(folder):
+    """Move what an earlier run has left here into a folder of its own: earlier-1, earlier-2, …
+
+    Returns that folder; None if nothing was left.
+    """
+    left = [folder / name for name in LEFT if (folder / name).exists()] + snapshots(folder)
+    if not left or (left == [folder / "log.jsonl"] and len(read_log(left[0])) < 2):  # of a start, no more
+        return None
+    aside = next(path for n in count(1) if not (path := folder / f"earlier-{n}").exists())
+    for path in left:
+        to = aside / path.relative_to(folder)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        path.rename(to)
+    return aside
 
 
 @contextmanager
@@ -55,21 +81,35 @@ def owned(folder, world):
         yield
     finally:
         if lock:
+            HELD.discard(lock)
             lock.close()
 
 
+HELD = set()  # the marks that this process has locked
+if hasattr(os, "register_at_fork"):  # a child would hold the lock after the death of its parent
+    os.register_at_fork(after_in_child=lambda: [file.close() for file in HELD])
+
+
 def locked(folder):
-    """The mark, opened and locked until it is closed. ValueError if another process has locked it."""
+    """The mark, opened and locked until it is closed. ValueError if it cannot be locked."""
     file = (folder / MARK).open("rb+")
     try:
         lock(file)
     except OSError as error:
-        if error.errno not in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
-            return file  # a file system without locks
+        if error.errno in NO_LOCKS:
+            print(
+                f"heed: the file system of {folder} has no locks ({error.strerror}): "
+                "see to it that no other run writes there.",
+                file=sys.stderr,
+            )
+            return file
         file.close()
+        if error.errno not in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
+            raise ValueError(f"{folder / MARK} cannot be locked: {error.strerror}.") from error
         raise ValueError(
             f"Another run is writing to {folder}. Wait for its end, or train in another folder."
         ) from None
+    HELD.add(file)
     return file
 
 

@@ -47,6 +47,7 @@ def fit(
     seed=0,
     # what is validated, and what is kept
     every=500,
+    checkpoint_minutes=10,
     log_every=10,
     validate=None,
     better=min,
@@ -96,6 +97,7 @@ def fit(
 
     What is validated, and what is kept
     every: after so many updates, and after the last one: validate, snapshot, checkpoint
+    checkpoint_minutes: a checkpoint after so many minutes as well; None for no more than `every` asks for
     log_every: a line of the log after so many updates
     validate: validate(model) -> a number, or a dictionary whose first number decides. The model is in eval
         mode, without gradients, in the precision of the run (autocast); of a sharded one it is a whole copy.
@@ -104,15 +106,20 @@ def fit(
     keep: average the last `keep` snapshots at the end, one every `every` updates; 0 for no average
     fingerprint: what the run depends on (recipe, vocabulary); a checkpoint with another one is refused
 
-    A resumed run may change: updates and minutes, to train longer; patience, log_every, validate; and
-    micro_batches, device, sharded and the number of processes, which change rounding and what dropout draws.
+    A resumed run may change: updates and minutes, to train longer; patience, checkpoint_minutes, log_every,
+    validate; and micro_batches, device, sharded and the number of processes, which change rounding and what
+    dropout draws.
     Every other changed argument is refused, and so are other batches.
 
     Used in the end: the best by `validate` of the last weights, the best ones and the average; without
     `validate` the average, or else the last. The model holds them on return, in eval mode, on the device.
 
-    Ctrl-C or SIGTERM: the update is finished, a checkpoint saved, and an `Interrupted` (a KeyboardInterrupt)
-    says where. A second Ctrl-C acts at once.
+    Ctrl-C, SIGTERM or SIGHUP: the update is finished (one in several micro-batches is given up, as if it had
+    not been begun), a checkpoint saved, and an `Interrupted` (a KeyboardInterrupt) says where. A second
+    Ctrl-C acts at once.
+
+    What an earlier run has left in the folder without a checkpoint is moved into earlier-1, -2, …, and not
+    deleted. On Linux the process keeps freed memory from this call on (`heed.speed.keep_memory`).
 
     Returns a Result. Raises ValueError for arguments that make no sense, for a folder that is not a run's own
     or in which another run is writing, and for a loss that is no longer a finite number; CheckpointError (a
@@ -146,7 +153,7 @@ def fit(
                     seconds = time.monotonic() - began
                     n_tokens, state.seconds, signal = world.agree(n_tokens, seconds, signals.caught)
                     if signal:
-                        raise run.interrupted()
+                        raise run.interrupted(signal)
                     progress, ended = how_far(state, updates, minutes, patience)
                     if ended:
                         break
@@ -154,8 +161,11 @@ def fit(
                     # The step: the gradient of the mean loss per token, and the update of the weights
                     set_lr(optimizers, lr_share(progress))
                     model.train()
-                    total = 0.0
+                    total, before = 0.0, run.before_step() if len(mine) > 1 else None
                     for i, (batch, counts) in enumerate(mine, 1):
+                        if i > 1 and (signal := world.any(signals.caught)):
+                            run.undo_step(before)
+                            raise run.interrupted(signal)
                         with parallel.gradient_sync(last=i == len(mine)):
                             value = parallel.loss(batch_to(batch, world.device)) * counts
                             (value * (world.size / n_tokens)).backward()  # gradients are averaged over ranks
@@ -174,6 +184,7 @@ def fit(
                         run.report(progress)
                     if state.step % every == 0:
                         run.validate_and_save(validate, better, keep)
+                    run.save_by_clock(checkpoint_minutes)
                 used, value = run.finish(ended, validate, better, keep)
     finally:
         model.eval()

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from heed.checkpoint import (
+    DamagedError,
     average,
     load,
     rng_preserved,
@@ -18,8 +19,8 @@ from heed.checkpoint import (
     set_rng_state,
 )
 from heed.engine.arguments import described
-from heed.engine.folder import snapshot_name, snapshots
-from heed.engine.log import Log, Screen
+from heed.engine.folder import set_aside, snapshot_name, snapshots
+from heed.engine.log import Log, Screen, say
 from heed.engine.parallel import whole
 from heed.engine.precision import autocast
 from heed.engine.signals import Interrupted
@@ -53,7 +54,13 @@ class TrainState:
 def latest(folder, world, fingerprint):
     """What the checkpoint in this folder holds; None if rank 0 sees none."""
     path = folder / "checkpoint.pt"
-    return load(path, fingerprint) if world.broadcast(path.is_file()) else None
+    try:
+        return load(path, fingerprint) if world.broadcast(path.is_file()) else None
+    except DamagedError as error:
+        raise DamagedError(
+            f"{error} To start again, give it another name: what else is in the folder is then moved into "
+            f"{folder / 'earlier-1'} (or -2, …), and not deleted."
+        ) from error
 
 
 def how_far(state, updates, minutes, patience):
@@ -103,9 +110,9 @@ class Run:
     def start(self, seed, arguments, plan):
         """Start from the weights that the model has. A checkpoint shows at once whether one can be saved."""
         self.arguments = arguments | {"batches": described(plan)}
-        for old in [self.folder / "best.pt", self.folder / "average.pt", *snapshots(self.folder)]:
-            if self.world.rank == 0:
-                old.unlink(missing_ok=True)
+        aside = set_aside(self.folder) if self.world.rank == 0 else None
+        if aside:
+            say(f"What an earlier training has left in {self.folder} is in {aside} now.")
         self.seed(seed)
         self.log = Log(self.folder, self.world.rank == 0)
         self.log.append(**self.facts(), seed=seed, torch=torch.__version__, threads=torch.get_num_threads())
@@ -144,11 +151,11 @@ class Run:
 
     def announce(self, since):
         """Say once where and how this runs; the clock of the speed starts."""
-        self.clock = self.state.tokens, time.monotonic()
-        if self.world.rank == 0:
-            n, device, precision, processes = self.facts().values()
-            many = f", {processes} processes" if processes > 1 else ""
-            print(f"Training {n:,} parameters: {device}, {precision}{many}{since}.", flush=True)
+        self.clock, self.saved_at = (self.state.tokens, time.monotonic()), self.state.seconds
+        self.screen.value = self.state.value
+        n, device, precision, processes = self.facts().values()
+        many = f", {processes} processes" if processes > 1 else ""
+        say(f"Training {n:,} parameters: {device}, {precision}{many}{since}.")
 
     # --- The log --------------------------------------------------------------------------------------------
 
@@ -196,7 +203,7 @@ class Run:
         self.finite_sums()
         weights = self.parallel.state_dict()
         if validate:
-            state.value = self.validated(validate, "last")
+            state.value = self.screen.value = self.validated(validate, "last")
             state.misses += 1
             if is_better(state.value, state.best, better):
                 state.best, state.misses = state.value, 0
@@ -234,8 +241,15 @@ class Run:
             kept = {"step": self.state.step, "value": self.state.value, "model": weights}
             save(self.folder / name, kept, self.fingerprint)
 
+    def save_by_clock(self, minutes):
+        """Save the checkpoint, if so many minutes have passed since the last one."""
+        if minutes is not None and self.state.seconds - self.saved_at >= 60 * minutes:
+            self.finite_sums()
+            self.save()
+
     def save(self, weights=None):
         """Save the checkpoint: all that the next step depends on."""
+        self.saved_at = self.state.seconds
         checkpoint = {
             "state": vars(self.state),
             "arguments": self.arguments,
@@ -248,15 +262,27 @@ class Run:
             self.log.to_disk()
             save(self.folder / "checkpoint.pt", checkpoint, self.fingerprint)
 
-    def interrupted(self):
+    def before_step(self):
+        """What a step changes before its update: all random states, and the model's buffers."""
+        return rng_state(), {name: buffer.clone() for name, buffer in self.model.named_buffers()}
+
+    def undo_step(self, before):
+        """As if the step had not been begun."""
+        set_rng_state(before[0])
+        for name, buffer in self.model.named_buffers():
+            if name in before[1] and before[1][name].shape == buffer.shape:
+                buffer.copy_(before[1][name])
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+
+    def interrupted(self, signal):
         """Save all, and return what is to be raised."""
         self.finite_sums()
         self.save()
         self.save_weights()
         where = self.folder / "checkpoint.pt"
-        return Interrupted(
-            f"Stopped after step {self.state.step:,}. {where} holds all: the same call resumes it."
-        )
+        text = f"Stopped after step {self.state.step:,}. {where} holds all: the same call resumes it."
+        return Interrupted(text, signal)
 
     # --- Where it ends --------------------------------------------------------------------------------------
 
@@ -299,4 +325,4 @@ class Run:
         """Save the weights that the model has now as the ones to be used."""
         weights = self.parallel.state_dict()
         if self.world.rank == 0:
-            save_weights(self.folder / "model.safetensors", self.model, weights)
+            save_weights(self.folder / "model.safetensors", self.model, weights, self.fingerprint)

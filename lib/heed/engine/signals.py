@@ -1,18 +1,28 @@
-"""Ctrl-C, and the signal by which a machine asks a program to end: not in the middle of an update."""
+"""Ctrl-C, and the signals of a machine or a closed terminal: a program ends, but not inside an update."""
 
 import signal
 import threading
 import time
 
+ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
 
 class Interrupted(KeyboardInterrupt):
-    """A training was asked to stop, and has saved what it needs to go on. Its text says where."""
+    """A training was asked to stop, and has saved what it needs to go on. Its text says where.
+
+    signal: by which it was asked
+    """
+
+    def __init__(self, text, signal=signal.SIGINT):
+        super().__init__(text)
+        self.signal = signal
 
 
 class Signals:
-    """While it is open, Ctrl-C and SIGTERM only leave word in `caught`; a second Ctrl-C acts at once.
+    """While it is open, Ctrl-C, SIGTERM and SIGHUP only leave word in `caught`; a second Ctrl-C acts at once.
 
     `torchrun` hands on a Ctrl-C that the processes have had already; so one within a second is the same one.
+    A SIGHUP that is ignored, as `nohup` has it, stays ignored.
     """
 
     caught = 0
@@ -20,8 +30,11 @@ class Signals:
     def __enter__(self):
         self.before = {}
         if threading.current_thread() is threading.main_thread():  # no other may set them
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self.before[number] = signal.signal(number, self.note)
+            for number in ENDING:
+                before = signal.getsignal(number)
+                if before is not signal.SIG_IGN or number == signal.SIGINT:
+                    signal.signal(number, self.note)
+                    self.before[number] = before or signal.SIG_DFL  # None: set by another language
         return self
 
     def note(self, number, frame):

@@ -20,12 +20,27 @@ class ProcessLost(ValueError):
     """Another process of this training has ended before its time."""
 
 
+def rank_and_size():
+    """Which process this is, and of how many, as `torchrun` says; a RANK without a WORLD_SIZE says nothing.
+
+    Raises ValueError for what is no such number.
+    """
+    size, rank = os.environ.get("WORLD_SIZE", "1"), "0"
+    if size.isdecimal() and int(size) > 1:
+        rank = os.environ.get("RANK", "missing")
+    if not (size.isdecimal() and rank.isdecimal() and int(rank) < max(int(size), 1)):
+        raise ValueError(
+            f"WORLD_SIZE is {size!r} and RANK is {rank!r}: these are no number of processes and one of them. "
+            "`torchrun` sets both; for one process unset WORLD_SIZE."
+        )
+    return int(rank), max(int(size), 1)
+
+
 class World:
     """The processes of this training, seen from one of them: its `rank`, of `size`, on its `device`."""
 
     def __init__(self, device=None, timeout=timedelta(minutes=10)):
-        self.size = int(os.environ.get("WORLD_SIZE", 1))
-        self.rank = int(os.environ.get("RANK", 0)) if self.size > 1 else 0
+        self.rank, self.size = rank_and_size()
         self.device = choose_device(device)
         if self.size > 1 and self.device.type == "cuda":
             self.device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
@@ -38,16 +53,39 @@ class World:
     def micro_batches(self, batches, indices, n):
         """What this rank computes of a step: n pairs (micro-batch, whether it counts), and their tokens.
 
-        A micro-batch for which no row is left still takes part, or the others would wait: it computes the
-        first row, and counts it for nothing.
+        A micro-batch without rows is left out. But all ranks compute equally many, or some would wait: one
+        that has fewer computes the first row, and counts it for nothing.
         """
-        mine, n_tokens = [], 0
-        for i in range(self.rank * n, (self.rank + 1) * n):
-            rows = batches.part(indices, i, self.size * n)
-            batch = batches.batch(rows or indices[:1])
-            mine.append((batch, bool(rows)))
-            n_tokens += batch.n_tokens * bool(rows)
-        return mine, n_tokens
+        parts = [batches.part(indices, i, self.size * n) for i in range(self.size * n)]
+        filled = [[rows for rows in parts[r * n : (r + 1) * n] if rows] for r in range(self.size)]
+        mine = [(batches.batch(rows), True) for rows in filled[self.rank]]
+        n_tokens = sum(batch.n_tokens for batch, _ in mine)
+        idle = max(map(len, filled)) - len(mine)
+        return mine + [(batches.batch(indices[:1]), False)] * idle, n_tokens
+
+    def first_alone(self, function):
+        """What a function returns that rank 0 alone calls. The others wait for it, as long as it takes.
+
+        What it raises, a ValueError or an OSError, all raise.
+        """
+        if self.size == 1:
+            return function()
+        patient = dist.new_group(backend="gloo", timeout=timedelta(days=1))
+        box = [None, None]
+        if self.rank == 0:
+            try:
+                box[0] = function()
+            except (ValueError, OSError) as error:
+                box[1] = error
+        dist.broadcast_object_list(box, group=patient)
+        dist.destroy_process_group(patient)
+        if box[1]:
+            raise box[1]
+        return box[0]
+
+    def any(self, signal):
+        """The signal that any rank has caught; 0 for none."""
+        return self.agree(0, 0.0, signal)[2]
 
     def agree(self, n_tokens, seconds, signal):
         """What holds for all ranks: the sum of the tokens, the latest clock, any signal."""

@@ -5,15 +5,16 @@
 folder with recipe.toml, subwords.json and model.safetensors; `load` opens it as a `Translator`.
 """
 
-from heed.recipe.corpus import encoded, fingerprint, learn_subwords, parallel, sentences
+from heed.recipe.corpus import Corpus, encoded, fingerprint, learn_subwords, parallel, sentences
 from heed.recipe.export import Exported, export
-from heed.recipe.keys import SECTIONS
+from heed.recipe.keys import SECTIONS, reference
 from heed.recipe.toml import differences, find, read, to_toml
-from heed.recipe.training import is_first, say, train
+from heed.recipe.training import rehearse, train
 from heed.recipe.translator import Translator, average, build, load
 
 __all__ = [
     "SECTIONS",
+    "Corpus",
     "Exported",
     "Translator",
     "average",
@@ -23,12 +24,12 @@ __all__ = [
     "export",
     "find",
     "fingerprint",
-    "is_first",
     "learn_subwords",
     "load",
     "parallel",
     "read",
-    "say",
+    "reference",
+    "rehearse",
     "sentences",
     "to_toml",
     "train",

@@ -1,12 +1,31 @@
-"""From a recipe's corpora to pairs of ids."""
+"""From a recipe's corpora to pairs of ids: sentences are read once, and everything else is made of these."""
 
 import hashlib
 import math
 from array import array
 from pathlib import Path
+from typing import NamedTuple
 
 from heed.data import multi30k
 from heed.text import Subwords
+
+
+class Corpus(NamedTuple):
+    """The sentences that a recipe trains and validates with: pairs (source, target) of strings."""
+
+    train: list
+    val: list | None
+
+    @classmethod
+    def read(cls, recipe):
+        """Read them. Raises ValueError as `sentences` does."""
+        val = sentences(recipe, "val") if recipe["data"]["val"] else None
+        return cls(sentences(recipe, "train"), val)
+
+    @property
+    def fingerprint(self):
+        """What tells these sentences from all others."""
+        return fingerprint(line for pair in [*self.train, *(self.val or [])] for line in pair)
 
 
 def sentences(recipe, split):
@@ -27,7 +46,8 @@ def sentences(recipe, split):
 def parallel(source, target):
     """Two files of parallel lines as pairs: each line of the one is the translation of the other's.
 
-    Raises ValueError for a file that is missing, empty or not UTF-8, and for files of different length.
+    Raises ValueError for a file that is missing, empty or not UTF-8, for files of different length, and if
+    no pair has words on both sides.
     """
     sources, targets = _lines(source), _lines(target)
     if len(sources) != len(targets):
@@ -35,7 +55,10 @@ def parallel(source, target):
             f"{source} has {len(sources)} lines and {target} has {len(targets)}; parallel files have equally "
             "many. Look for a sentence that was broken in two, or a line that was lost."
         )
-    return list(zip(sources, targets, strict=True))
+    pairs = list(zip(sources, targets, strict=True))
+    if not any(a and b for a, b in pairs):
+        raise ValueError(f"In {source} and {target} no pair has words on both sides.")
+    return pairs
 
 
 def _lines(path):

@@ -5,19 +5,31 @@ weights in eight bits where that is asked for. This module writes the weights wh
 """
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from tokenizers import Tokenizer, decoders
+from torch import nn
 
-from heed.attention import MultiHeadAttention
-from heed.layers import PostNormConnection, SublayerConnection
+from heed import bpe, layers, speed, transformer
+from heed.attention import MaskedSoftmax, MultiHeadAttention
+from heed.decode import greedy
 from heed.position import PositionalEncoding, sinusoids
-from heed.text import BOS, EOS, PAD, UNK
-from heed.transformer import EncoderDecoder
+from heed.recipe.translator import new_folder
+from heed.text import BOS, BYTES, EOS, PAD, UNK
 
 KINDS = ("float32", "int8", "int16", "float16", "bfloat16")
 N_POSITIONS = 2048  # rows of the matrix of positions: the engine computes no more
+# What the engine computes as we do. A subclass may compute something else, so it is not one of these.
+EXPORTABLE = {
+    *(transformer.EncoderDecoder, transformer.Encoder, transformer.Decoder, transformer.Generator),
+    *(transformer.InputEmbedding, layers.Embeddings, layers.EncoderLayer, layers.DecoderLayer),
+    *(layers.SublayerConnection, layers.PostNormConnection, layers.PositionwiseFeedForward),
+    *(layers.LayerNorm, speed.FusedLayerNorm, speed.ByteDropout, PositionalEncoding),
+    *(MultiHeadAttention, MaskedSoftmax),
+    *(nn.Linear, nn.Embedding, nn.Dropout, nn.Identity, nn.ModuleList),
+}
 
 
 def export(translator, to, kind="float32"):
@@ -35,8 +47,6 @@ def export(translator, to, kind="float32"):
     to = Path(to)
     if kind not in KINDS:
         raise ValueError(f"Matrices are stored as {', '.join(KINDS)}; got {kind!r}.")
-    if to.exists():
-        raise ValueError(f"{to} is there already. Choose another folder with --folder.")
     spec = specification(translator.model)
     tokens = translator.subwords.tokens
     spec.register_source_vocabulary(tokens)
@@ -46,9 +56,12 @@ def export(translator, to, kind="float32"):
         setattr(spec.config, name, tokens[i])
     spec.validate()
     spec.optimize(quantization=kind)
-    to.mkdir(parents=True)
-    spec.save(str(to))
-    tokenizer(translator.subwords).save(str(to / "tokenizer.json"))
+    with new_folder(to, "--folder") as unfinished:
+        try:
+            spec.save(str(unfinished))
+            tokenizer(translator.subwords).save(str(unfinished / "tokenizer.json"))
+        except RuntimeError as error:  # the engine's, and the tokenizer's, for a full disk
+            raise OSError(str(error)) from error
     return to
 
 
@@ -65,27 +78,29 @@ def engine():
 
 
 def check_exportable(model):
-    """Raise a ValueError that names the first part of a model that the engine cannot run."""
-    if not isinstance(model, EncoderDecoder):
-        raise ValueError(f"Only an EncoderDecoder can be exported; this is a {type(model).__name__}.")
+    """Raise a ValueError that names the first part of a model that the engine cannot compute."""
     connections = set()
     for name, module in model.named_modules():
-        if isinstance(module, MultiHeadAttention) and type(module) is not MultiHeadAttention:
-            raise ValueError(f"{name} is {type(module).__name__}; only MultiHeadAttention can be exported.")
-        if isinstance(module, SublayerConnection | PostNormConnection):
-            connections.add(type(module).__name__)
-    for embed in (model.source_embed, model.target_embed):
-        if type(embed[1]) is not PositionalEncoding:
-            raise ValueError(f"Positions are {type(embed[1]).__name__}; only sinusoids can be exported.")
-    if len(connections) != 1:
-        raise ValueError(f"All connections must be of one kind; these are {', '.join(sorted(connections))}.")
+        kind = type(module)
+        if kind not in EXPORTABLE:
+            raise ValueError(
+                f"{name or 'The model'} is a {kind.__name__}, and CTranslate2 would compute something else. "
+                "A Transformer as `make_model` builds it, without variants, can be exported."
+            )
+        if kind in (layers.SublayerConnection, layers.PostNormConnection):
+            connections.add(kind.__name__)
+    if not isinstance(model, transformer.EncoderDecoder) or len(connections) != 1:
+        raise ValueError(
+            "Only an EncoderDecoder whose connections are all of one kind can be exported; this is of class "
+            f"{type(model).__name__}, with {', '.join(sorted(connections)) or 'none'}."
+        )
 
 
 def specification(model):
     """The engine's description of a model, with the model's weights in it."""
     check_exportable(model)
     encoder, decoder = model.encoder.layers, model.decoder.layers
-    pre_norm = isinstance(encoder[0].sublayer[0], SublayerConnection)
+    pre_norm = isinstance(encoder[0].sublayer[0], layers.SublayerConnection)
     n_heads = encoder[0].self_attention.n_heads
     sizes = (len(encoder), len(decoder))
     spec = engine().specs.TransformerSpec.from_config(sizes, n_heads, pre_norm=pre_norm)
@@ -117,6 +132,15 @@ def specification(model):
     linear(spec.decoder.projection, model.generator.proj)
     spec.decoder.projection.bias[[PAD, BOS]] = -6e4  # near −∞, in float16 too: never written
     return spec
+
+
+def spelled(tokens):
+    """Tokens as text, as `heed.text.Characters.decode` has it: bytes that form no character become `�`."""
+    data = (bytes([BYTE[token]]) if token in BYTE else token.encode(errors="replace") for token in tokens)
+    return b"".join(data).decode(errors="replace")
+
+
+BYTE = {token: value for value, token in enumerate(BYTES)}
 
 
 def array(tensor):
@@ -156,7 +180,7 @@ class Exported:
         file = Path(folder) / "tokenizer.json"
         if not file.is_file():
             raise ValueError(f"{folder} is no exported model: it has no tokenizer.json.")
-        self.tokenizer = Tokenizer.from_file(str(file))
+        self.tokenizer = Tokenizer.from_str(file.read_text(encoding="utf-8"))
         self.engine = engine().Translator(
             str(folder), compute_type=compute_type, inter_threads=workers, intra_threads=1
         )
@@ -168,32 +192,70 @@ class Exported:
 
         Raises ValueError for a sentence so long that its translation might need more than `N_POSITIONS`.
         """
-        cut = [self.tokenizer.encode(text) if text.strip() else None for text in sentences]
+        return [spelled(tokens) for tokens in self.search(sentences, width, n_tokens)]
+
+    def search(self, sentences, width=1, n_tokens=4096):
+        """The tokens of the translations, as `translate` takes and refuses."""
+        cut = [
+            self.tokenizer.encode(bpe.without_surrogates(text)).tokens if text.strip() else []
+            for text in sentences
+        ]
         rows = [i for i, row in enumerate(cut) if row]
-        longest = max((len(cut[i].tokens) for i in rows), default=0)
-        most = 2 * longest + 10  # of the longest, for all; `heed.decode.longest` has one for each
+        longest = max(map(len, cut), default=0)
+        most = 2 * longest + 10  # of the longest, for all
         if most > N_POSITIONS:
             raise ValueError(
                 f"A sentence has {longest:,} tokens. The exported model has {N_POSITIONS:,} positions, "
                 f"enough for {(N_POSITIONS - 10) // 2:,} tokens and their translation. Cut it into sentences."
             )
         said = self.engine.translate_batch(
-            [cut[i].tokens for i in rows], beam_size=width, max_decoding_length=most,
+            [cut[i] for i in rows], beam_size=width, max_decoding_length=most,
             max_batch_size=n_tokens, batch_type="tokens", max_input_length=0,  # 0: the engine cuts nothing
         )  # fmt: skip
-        answers = [""] * len(cut)
+        answers = [[] for _ in cut]
         for i, result in zip(rows, said, strict=True):
-            ids = [self.tokenizer.token_to_id(token) for token in result.hypotheses[0]]
-            answers[i] = self.tokenizer.decode(ids)
+            answers[i] = result.hypotheses[0][: 2 * len(cut[i]) + 10]  # of each: `heed.decode.longest`
         return answers
+
+
+class Difference(NamedTuple):
+    """Where the translations of one sentence part.
+
+    line: of the sentence, from 0 on
+    log_odds: how much more probable, for the model, our next token is than theirs: near 0 where rounding
+        has decided between two tokens that are as likely as one another
+    """
+
+    line: int
+    ours: str
+    theirs: str
+    log_odds: float
 
 
 def compare(translator, folder, sentences):
     """Translate sentences with the model and with what was exported from it, both greedily.
 
-    Returns how many translations are the same. Raises ValueError if there is none.
+    Returns a list of `Difference`. Raises ValueError if there is no sentence.
     """
     if not any(text.strip() for text in sentences):
         raise ValueError("There is nothing to compare: no line has a word in it.")
-    ours, theirs = translator.translate(sentences), Exported(folder).translate(sentences)
-    return sum(a == b for a, b in zip(ours, theirs, strict=True))
+    ours, theirs = translator.translate(sentences), Exported(folder).search(sentences)
+    return [
+        Difference(i, a, spelled(b), log_odds(translator, sentences[i], b))
+        for i, (a, b) in enumerate(zip(ours, theirs, strict=True))
+        if a != spelled(b)
+    ]
+
+
+@torch.no_grad()
+def log_odds(translator, sentence, tokens):
+    """How much more probable our token is than theirs, where the translations of a sentence part."""
+    model, subwords, _ = translator
+    source = torch.tensor([subwords.encode(sentence)])
+    (ours,) = greedy(model, source)
+    ours, theirs = [*ours, EOS], [*(subwords.ids[token] for token in tokens), EOS]
+    n = next((n for n, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), None)
+    if n is None:
+        return 0.0
+    logits = model.generator.proj(model(source, torch.tensor([[BOS, *ours[:n]]]))[0, -1])
+    return float(logits[ours[n]] - logits[theirs[n]])

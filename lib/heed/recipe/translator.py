@@ -1,6 +1,8 @@
 """The model that a recipe describes, and the folder in which it lies when it is trained."""
 
+import os
 import shutil
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +20,8 @@ from heed.speed import quick
 from heed.text import BOS, EOS, Subwords
 from heed.transformer import make_model, tie
 
-FILES = ("recipe.toml", "subwords.json", "model.safetensors")
+USED = "model.safetensors"
+WEIGHTS = {"last": "checkpoint.pt", "best": "best.pt", "average": "average.pt"}
 
 
 def build(recipe, vocab):
@@ -40,12 +43,13 @@ class Translator(NamedTuple):
     subwords: Subwords
     recipe: dict
 
-    def translate(self, sentences, search=greedy, workers=None):
+    def translate(self, sentences, search=greedy, workers=None, watch=None):
         """Translate sentences, strings, with a search of `heed.decode`. Returns as many strings.
 
         workers: `heed.workers.Workers` of the model; else this process searches
+        watch: as `heed.decode.translate` has it
         """
-        return translate(self.model, self.subwords, sentences, search=search, workers=workers)
+        return translate(self.model, self.subwords, sentences, search=search, workers=workers, watch=watch)
 
     def explore(self, sentence):
         """Translate one sentence greedily and show where every layer and every head looked on the way.
@@ -84,40 +88,65 @@ def _stacked(maps, *words):
     return torch.stack(chosen).float().cpu().numpy()
 
 
-def load(folder, device="cpu", precision="fp32"):
+def load(folder, device="cpu", precision="fp32", weights=None):
     """Open a trained model: a folder with recipe.toml, subwords.json and model.safetensors.
 
     device: where it is to translate; a small model is quick on the processor
     precision: in which it computes, "fp32", "bf16" or "auto", as `heed.engine.choose_precision` has it
+    weights: "last", "best", "average" or a file, a checkpoint or a snapshot of this training; else those of
+        model.safetensors, which a training writes when it ends or is stopped
 
     Returns a Translator. Raises ValueError if a file is missing or does not belong to the others.
     """
     folder = Path(folder)
-    for name in FILES:
-        if not (folder / name).is_file():
-            raise ValueError(
-                f"{folder} is no trained model: it has no {name}. "
-                "`python -m heed train RECIPE` makes one and says where it is."
-            )
-    recipe, subwords = read(folder / "recipe.toml"), Subwords.load(folder / "subwords.json")
-    if subwords.fingerprint != recipe["made"]["vocabulary"]:
-        raise ValueError(f"{folder / 'subwords.json'} is not the vocabulary that the model was trained with.")
-    model = checkpoint.load_weights(folder / "model.safetensors", build(recipe, len(subwords)))
+    recipe, subwords = opened(folder, () if weights else (USED,))
+    model, mine = build(recipe, len(subwords)), identity(recipe)
+    if weights:
+        path = folder / WEIGHTS[weights] if weights in WEIGHTS else Path(weights)
+    if weights and path.suffix != ".safetensors":
+        model.load_state_dict(checkpoint.load(path, mine)["model"])
+    else:
+        checkpoint.load_weights(path if weights else folder / USED, model, mine)
     device = choose_device(device)
     bf16 = choose_precision(device, precision) == "bf16"
     return Translator(model.eval().to(device, torch.bfloat16 if bf16 else None), subwords, recipe)
+
+
+def opened(folder, needed=()):
+    """The recipe and the sub-words in the folder of a training.
+
+    needed: other files that must be there
+
+    Raises ValueError if a file is missing, with what could be used, or if the two do not belong together.
+    """
+    for name in ("recipe.toml", "subwords.json", *needed):
+        if not (folder / name).is_file():
+            there = [word for word, file in WEIGHTS.items() if (folder / file).is_file()]
+            advice = (
+                f"Its training has not come to an end; use what is there: --weights {' or '.join(there)}."
+                if name == USED and there
+                else "`python -m heed train RECIPE` makes one and says where it is."
+            )
+            raise ValueError(f"{folder} is no trained model: it has no {name}. {advice}")
+    recipe, subwords = read(folder / "recipe.toml"), Subwords.load(folder / "subwords.json")
+    if subwords.fingerprint != recipe["made"]["vocabulary"]:
+        raise ValueError(f"{folder / 'subwords.json'} is not the vocabulary that the model was trained with.")
+    return recipe, subwords
 
 
 def identity(recipe):
     """The fingerprint of a training: of recipe, data and vocabulary, and not of where the files lie.
 
     What a recipe has as it is by default is not part of it: a key of a later version changes no fingerprint.
+    Nor is a key that a resumed training may change.
     """
     chosen = {
         section: {
             key: value
             for key, value in sorted(keys.items())
-            if value != SECTIONS[section][key].default and not isinstance(value, list)
+            if not (rule := SECTIONS[section][key]).free
+            and value != rule.default
+            and not isinstance(value, list)
         }
         for section, keys in sorted(recipe.items())
     }
@@ -127,7 +156,7 @@ def identity(recipe):
 def average(folder, to, files=()):
     """Make a trained model out of several states of another one: each weight is the mean of theirs.
 
-    folder: a trained model
+    folder: of a training, ended or not
     to: the folder of the new one; it must not be there yet
     files: snapshots or checkpoints of the model; all of its snapshots if none is named
 
@@ -135,17 +164,36 @@ def average(folder, to, files=()):
     `to` is there.
     """
     folder, to = Path(folder), Path(to)
-    translator = load(folder)
+    recipe, subwords = opened(folder)
     files = [Path(file) for file in files] or snapshots(folder)
     if not files:
         raise ValueError(f"There is nothing to average in {folder / 'snapshots'}: [training] keep was 0.")
-    if to.exists():
-        raise ValueError(f"{to} is there already. Choose another folder with --to.")
-    mine = identity(translator.recipe)
-    states = (checkpoint.load(file, mine)["model"] for file in files)
-    translator.model.load_state_dict(checkpoint.average(states))
-    to.mkdir(parents=True)
-    for name in ("recipe.toml", "subwords.json"):
-        shutil.copy(folder / name, to / name)
-    checkpoint.save_weights(to / "model.safetensors", translator.model)
+    mine, model = identity(recipe), build(recipe, len(subwords))
+    with new_folder(to, "--to") as unfinished:
+        states = (checkpoint.load(file, mine)["model"] for file in files)
+        model.load_state_dict(checkpoint.average(states))
+        for name in ("recipe.toml", "subwords.json"):
+            shutil.copy(folder / name, unfinished / name)
+        checkpoint.save_weights(unfinished / USED, model, fingerprint=mine)
     return files
+
+
+@contextmanager
+def new_folder(to, option):
+    """A folder to write into, which gets its name at the end, when all is there; or it is not there at all.
+
+    option: the words of the command that name another folder
+
+    Raises ValueError if it is there already.
+    """
+    if to.exists() or to.is_symlink():
+        raise ValueError(f"{to} is there already. Choose another folder with {option}.")
+    unfinished = to.with_name(f"{to.name}.{os.getpid()}.part")
+    try:
+        unfinished.mkdir(parents=True)
+        yield unfinished
+        unfinished.rename(to)
+    except OSError as error:
+        raise ValueError(f"{to} could not be written: {error.strerror or error}.") from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
