@@ -24,10 +24,13 @@ CHAPTERS = ROOT / "chapters"
 COVER = ROOT / "assets" / "readme.png"
 
 SETUP = """\
-# Set-up on Colab: fetches the course. Where it is installed, this does nothing.
+# Set-up: one thread, for tensors are small here; on Colab, the course.
 import importlib.util
 import sys
 
+import torch
+
+torch.set_num_threads(1)
 if importlib.util.find_spec("heed") is None:
     !git clone --quiet --depth 1 https://github.com/heed-course/heed course
     %pip install --quiet -e course
