@@ -394,7 +394,7 @@ SPOILED = {
         "is_in_stored_form",
     ),
     "no set-up cell": (without(0), "opens_with_setup"),
-    "another set-up cell": (change(0, "this does nothing", "nothing happens"), "opens_with_setup"),
+    "another set-up cell": (change(0, "one thread", "two threads"), "opens_with_setup"),
     "no alternative text": (nameless, "describes_its_figures"),
     "two figures in a cell": (twice_the_figure, "describes_its_figures"),
     "an image without words": (say("![](../assets/x.png)"), "describes_its_figures"),

@@ -201,7 +201,7 @@ FOLDED = [
     ),
 ]
 LINES = [
-    "Set-up on Colab",
+    "Set-up",
     "check: loop & matrices agree",
     "Show the output",
     "figure: the bar again",
@@ -385,7 +385,7 @@ def test_what_the_edition_adds_to_a_notebook(small):
     assert f'href="{repository}/blob/main/lib/heed/scores.py">scores</a>' in text
     assert re.search(f'From the library: <a [^>]*href="{repository}/blob/main/lib/heed/scores.py"', text)
     assert 'Exercise 3.1<span class="exercise-kind"> · code · ●●○ · 10 min</span>' in text
-    assert text.index("<h1>") < text.index("Set-up on Colab") < text.index('class="cell tag_mirrored')
+    assert text.index("<h1>") < text.index("Set-up") < text.index('class="cell tag_mirrored')
     assert str(small) not in text
 
 

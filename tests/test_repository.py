@@ -34,6 +34,13 @@ def read(name):
     return (ROOT / name).read_text(encoding="utf-8")
 
 
+def test_the_readmes_reading_order_is_the_librarys():
+    (order,) = re.findall(
+        r"The library reads in the order in which it is taught: (.*?)\. ", read("README.md"), re.S
+    )
+    assert re.findall(r"`(\w+)`", order) == list(heed.MODULES)
+
+
 # --- The lock -----------------------------------------------------------------------------------------------
 
 
