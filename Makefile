@@ -2,7 +2,7 @@
 # Any make since 3.81 and any POSIX shell will do. Paths are relative: the folder may have a space in its name.
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test soak train bench book chapters clean
+.PHONY: help lab test quick soak train bench book chapters clean
 
 # What a reader has set for other work stays out of the environment made here.
 unexport PYTHONHOME PYTHONPATH JUPYTER_PATH
@@ -33,11 +33,15 @@ lab: .venv/ready ## open chapter 00 in JupyterLab
 test: .venv/ready ## check the code, the chapters and the book
 	@echo "Testing the library, the chapters and the book."
 	@$(python) -m ruff check --quiet .
-	@$(python) -m pytest -n auto $(OPTIONS)
+	@$(python) -m pytest -n logical $(OPTIONS)
+
+quick: .venv/ready ## check what has changed since the last commit, in a minute
+	@$(python) -m ruff check --quiet .
+	@$(python) book/quick.py $(OPTIONS)
 
 soak: .venv/ready ## what repeats for certainty's sake: every planted bug, every chapter with its weights a last digit away
 	@echo "Testing for certainty's sake, for an hour or two."
-	@$(python) -m pytest -n auto -m soak $(OPTIONS)
+	@$(python) -m pytest -n logical -m soak $(OPTIONS)
 	@$(python) book/chapters.py soak
 
 train: .venv/ready ## train a translator for ten minutes and measure it; its sentences are fetched, or lie where HEED_DATA says

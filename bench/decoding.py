@@ -24,7 +24,7 @@ KINDS = ("float32", "int8")  # of CTranslate2's matrices
 
 
 def in_batches(sources, n_tokens=4096):
-    """Lists of ids in batches of like length, the longest first, as `heed.decode.translate` makes them."""
+    """Lists of ids in batches of like length, the longest first, as `heed.decode.translations` makes them."""
     order, made = sorted(sources, key=len, reverse=True), []
     while order:
         n = max(1, n_tokens // len(order[0]))

@@ -24,7 +24,7 @@ from pathlib import Path
 import course_map
 import rules
 import skeleton
-from minutes import counted
+from minutes import report
 from mirrors import mirror
 from nbclient.exceptions import CellExecutionError
 from notebooks import (
@@ -167,7 +167,7 @@ def check(words):
     """Print each chapter's minutes, and what the rules still ask for; fail if there is anything."""
     for path in chosen(words):
         if not is_solution(path):
-            print(f"{path.name[:2]}: {counted(read(path)).words()}")
+            print(f"{path.name[:2]}: {report(read(path))}")
     complaints = [f"{shown(path)}: {line}" for path in chosen(words) for line in rules.complaints(path)]
     complaints += rules.shows_the_library(notebooks())
     print("\n".join(complaints) or "Every rule of the book is kept.")
@@ -179,7 +179,7 @@ def soak(words):
     red = []
     for seed in SEEDS:
         print(f"HEED_ROUNDING={seed}", flush=True)
-        pytest = [sys.executable, "-m", "pytest", "-q", "-n", "auto", *map(str, chosen(words))]
+        pytest = [sys.executable, "-m", "pytest", "-q", "-n", "logical", *map(str, chosen(words))]
         red += [seed] * bool(
             subprocess.run(pytest, cwd=ROOT, env=os.environ | {"HEED_ROUNDING": seed}).returncode
         )

@@ -85,7 +85,8 @@ def folded(summary, words):
 def together(times):
     """How long the chapters take together, in a sentence."""
     parts = {
-        "to read": sum(time.lesson for time in times),
+        "to read": sum(time.body for time in times),
+        "for Further": sum(time.further for time in times),
         "for the laboratories": sum(time.laboratory for time in times),
         "of exercises": sum(time.exercises for time in times),
     }

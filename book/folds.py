@@ -1,7 +1,5 @@
 """Rules for folded cells: what is folded says by its first line, or by what it prints, what it is."""
 
-import builtins
-import symtable
 from itertools import pairwise
 
 from cells import (
@@ -16,7 +14,6 @@ from cells import (
     printed,
     tags,
 )
-from IPython.core.inputtransformer2 import TransformerManager
 from mirrors import mirrored_file
 
 
@@ -57,35 +54,6 @@ def asserts_once_in_the_open(path, notebook):
     for section, firsts in found.items():
         if len(firsts) > 1:
             yield f"{len(firsts)} cells of {section!r} assert in the open; fold all but one: {firsts}"
-
-
-def stands_without_its_folds(path, notebook):
-    """The lesson's open cells, copied into one empty file, need nothing that a folded cell defines."""
-    known = {*dir(builtins)}
-    for cell in notebook.cells:
-        if any(level == 2 and words in ("Exercises", LABORATORY) for level, words in headings(cell)):
-            return
-        if is_code(cell) and not hides_input(cell):
-            defined, used = defines_and_uses(cell.source)
-            for name in sorted(used - defined - known):
-                yield f"the open cell that begins {cell.source[:40]!r} uses {name}: no open cell defines it"
-            known |= defined
-
-
-def defines_and_uses(source):
-    """The names that a cell gives to the cells after it, and the names of that kind that it uses."""
-    try:
-        tables = [symtable.symtable(TransformerManager().transform_cell(source), "cell", "exec")]
-    except SyntaxError:
-        return set(), set()
-    defined = {s.get_name() for s in tables[0].get_symbols() if s.is_assigned() or s.is_imported()}
-    used = set()
-    while tables:
-        table = tables.pop()
-        outer = table.get_type() == "module"
-        used |= {s.get_name() for s in table.get_symbols() if s.is_referenced() and (outer or s.is_global())}
-        tables += table.get_children()
-    return defined, used
 
 
 def speaks_before_code(path, notebook):

@@ -36,30 +36,6 @@ LONGEST = (
 )
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers(config):
-    """`-n auto` means as many workers as there are cores, and at most eight: each takes a gigabyte."""
-    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
-        return None
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min(cores, 8)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config, log):
-    """A worker is given whole files, in our order: the cells of a notebook need one another."""
-    from xdist.scheduler import LoadFileScheduling
-
-    config.option.loadscopereorder = False
-    return LoadFileScheduling(config, log)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node):
-    """Tell a worker whether the call named files; it sees a list in any case."""
-    node.workerinput["args_source"] = node.config.args_source.name
-
-
 def pytest_configure(config):
     """Where there are other workers, each of them and of its kernels keeps to one thread."""
     if getattr(config, "workerinput", {}).get("workercount", 1) > 1:

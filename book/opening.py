@@ -7,7 +7,6 @@ the stored output of a chapter: with the script it carries, it works on this pag
 
 import json
 import re
-from html import escape
 from pathlib import Path
 
 INDEX = Path(__file__).with_name("index.md")
@@ -50,9 +49,9 @@ def page(chapters):
 
 
 def table(chapters):
-    """What there is to say of each chapter, written or planned: number -> page, title, leaves, time.
+    """What there is to say of each chapter, written or planned: number -> source, title, leaves, time.
 
-    page: its address, None if the chapter is planned
+    source: its notebook, None if the chapter is planned
     leaves: what it leaves its reader with; may be empty, as `time` may
     """
     rows, names = {}, []
@@ -66,12 +65,12 @@ def table(chapters):
             time = row.get("how long") or row.get("minutes", "")
             time += " minutes" * time.isdecimal()
             leaves = row["what it leaves you with"]
-            rows[int(fields[0])] = {"page": None, "title": title, "leaves": leaves, "time": time}
+            rows[int(fields[0])] = {"source": None, "title": title, "leaves": leaves, "time": time}
         elif not line.startswith("|"):
             names = []
     for path in written(chapters):
         row = rows.setdefault(int(path.name[:2]), {"title": heading(path), "leaves": "", "time": ""})
-        row["page"] = f"chapters/{path.stem}.html"
+        row["source"] = f"chapters/{path.name}"
     return dict(sorted(rows.items()))
 
 
@@ -111,16 +110,13 @@ def cover(root):
 
 
 def starts(rows):
-    """A card for each kind of reader, which leads to the chapter to begin with."""
-    cards = [
-        f'<a class="heed-start" href="{row["page"]}"><span>{reader}</span>'
-        f"<b>{number} · {escape(row['title'])}</b><span>{escape(row['leaves'])}</span>"
-        f"<small>{whole(row['time'])}</small></a>"
+    """A line for each kind of reader, with the chapter to begin with."""
+    lines = [
+        f"- {reader}: **[{row['title']}]({row['source']})**, {row['leaves']} ({row['time']})"
         for reader, number in STARTS.items()
-        if (row := rows.get(number)) and row["page"]
+        if (row := rows.get(number)) and row["source"]
     ]
-    grid = raw(f'<div class="heed-starts">{"".join(cards)}</div>')
-    return f"## Where to start\n\n{grid}" * bool(cards)
+    return "\n".join(["## Where to start", "", *lines]) if lines else ""
 
 
 def explorer(chapters):
@@ -143,27 +139,20 @@ choose a layer, a head, a word. It is the network of [chapter {int(path.name[:2]
 
 
 def listed(rows):
-    """All chapters, part by part: title, what it leaves you with, minutes; planned ones are called so."""
-    lines = []
+    """All chapters, part by part: title, what it leaves you with, how long; planned ones are called so."""
+    tables = []
     for part, numbers in PARTS.items():
-        items = [item(number, rows[number]) for number in numbers if number in rows]
-        if items:
-            lines += [f"### {part}"] * bool(part) + [raw(f'<ol class="heed-chapters">{"".join(items)}</ol>')]
-    return "\n\n".join(lines)
-
-
-def item(number, row):
-    """One chapter's line of the list."""
-    title, leaves = escape(row["title"]), escape(row["leaves"])
-    begin, name, end = '<li class="planned">', f"<b>{title}</b>", "planned"
-    if row["page"]:
-        begin, name, end = "<li>", f'<a href="{row["page"]}">{name}</a>', whole(row["time"])
-    return f"{begin}<span>{number}</span><div>{name}<span>{leaves}</span></div><small>{end}</small></li>"
-
-
-def whole(time):
-    """`45 minutes to read, 2 hours of exercises` as HTML that breaks a line after the comma only."""
-    return " ".join(f"<span>{escape(part)}</span>" for part in re.split(r"(?<=,) ", time))
+        lines = []
+        for number in numbers:
+            if row := rows.get(number):
+                title = f"{row['title']} *(planned)*"
+                if row["source"]:
+                    title = f"[{row['title']}]({row['source']})"
+                lines.append(f"| {number} | {title} | {row['leaves']} | {row['time']} |")
+        if lines:
+            head = ["| | chapter | what it leaves you with | how long |", "|---|---|---|---|"]
+            tables += [f"### {part}"] * bool(part) + ["\n".join(head + lines)]
+    return "\n\n".join(tables)
 
 
 def raw(html):

@@ -13,22 +13,28 @@ from pathlib import Path
 
 import folds
 import minutes
-import nbformat
-import questions
-from cells import LABORATORY, headings, hides_input, is_code, pictures, python, tags
+from cells import LABORATORY, headings, hides_input, hides_output, is_code, pictures, python, tags
 from course_map import PLACES, course_map, curriculum, map_cell
 from exercises import form_of_exercises, form_of_solutions
 from mirrors import ANNOTATED, LATER, PLUMBING, TAUGHT, definitions, mirrored, mirrored_file, names, public
 from notebooks import ROOT, SETUP, is_solution, normal, notebooks, number, read, text
 
 LONGEST = 40  # lines of a code cell
-USUAL = 8  # half of a chapter's open code cells are not longer
 WIDTH = 80  # columns of a code cell: the page of the HTML edition holds them
-SITTING = 60  # minutes to read a chapter
-SECTIONS = 7  # numbered ones: from the failure, 3.0, to 3.6
-CLOSING = ("What this does not show", "What to remember", "Sources", "Exercises")
-FIGURES = 6
 EXERCISES = 8
+OLD = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}  # not yet in the form; this only shrinks
+BOUNDS = {  # what a body may ask for; chapter 11 holds a whole Transformer
+    "words": (2000, 3000),
+    "lines": (150, 220),
+    "definitions": (8, 20),
+    "questions": (3, 3),
+    "figures": (5, 5),
+    "minutes": (36, 50),
+}
+TO_FAILURE, TO_REPAIR = (
+    (300, 40),
+    1200,
+)  # words and open lines before the failure; words from there to its repair
 LIBRARIES = {"heed", "torch", "numpy", "matplotlib", "seaborn", "babel", "num2words", "tokenizers", "IPython"}
 MACHINE = re.compile(
     r"(?<![\w.])/(?:home|Users|root|tmp|var|mnt|content|work|opt|usr)/\w+|\b[A-Z]:\\+(?:Users|Program)"
@@ -134,9 +140,9 @@ def has_short_cells(path, notebook):
 
 
 def fits_the_page(path, notebook):
-    """Code is at most eighty columns wide, so that no line of it scrolls sideways."""
+    """Code is at most eighty columns wide, so that no line of it scrolls sideways; the library's is wider."""
     for i, cell in code_cells(notebook):
-        for line in cell.source.splitlines():
+        for line in [] if mirrored_file(cell.source) else cell.source.splitlines():
             if len(line) > WIDTH:
                 yield f"cell {i} has {len(line)} columns; {WIDTH} are the most: {line.strip()[:40]!r}"
 
@@ -229,23 +235,6 @@ def mirrors_the_library(path, notebook):
 # --- What a chapter must have besides -----------------------------------------------------------------------
 
 
-def is_mostly_brief(path, notebook):
-    """Half of the cells whose code stands open have at most eight lines, mirrored ones and stubs apart."""
-    cells = [cell for _, cell in code_cells(notebook) if not mirrored_file(cell.source)]
-    cells = [cell for cell in cells if not hides_input(cell) and "exercise" not in tags(cell)]
-    lengths = [len(cell.source.splitlines()) for cell in cells]
-    brief = sum(n <= USUAL for n in lengths)
-    if 2 * brief < len(lengths):
-        yield f"{brief} of {len(lengths)} open code cells have at most {USUAL} lines; it must be half of them"
-
-
-def has_figures(path, notebook):
-    """A chapter has at least six figures; the preface has as many as it likes."""
-    drawn = sum(len(pictures(cell)) for _, cell in code_cells(notebook))
-    if number(path) > 0 and drawn < FIGURES:
-        yield f"{drawn} figures, and there must be at least {FIGURES}"
-
-
 def has_exercises(path, notebook):
     """A chapter has at least eight exercises, each in the fixed form."""
     return form_of_exercises(notebook, number(path), least=EXERCISES if number(path) else 0)
@@ -298,51 +287,95 @@ def draws_the_map(path, notebook):
 # --- The form of a chapter ----------------------------------------------------------------------------------
 
 
-def is_read_in_an_hour(path, notebook):
-    """A lesson is what one person reads in one sitting."""
-    lesson = minutes.counted(notebook).lesson
-    if lesson > SITTING:
-        yield f"the lesson takes {lesson:.0f} minutes to read, and {SITTING} are the most"
+def keeps_its_bounds(path, notebook):
+    """The body is as short as BOUNDS say, and what it folds is at most half of what stands open."""
+    body = minutes.count(minutes.parts(notebook)["body"])
+    for what, bounds in BOUNDS.items():
+        n, most = getattr(body, what), bounds[number(path) == ANNOTATED]
+        if n > most:
+            yield f"the body has {n:.0f} {what}, and {most} are the most"
+    if 2 * body.folded > body.words:
+        yield f"{body.folded} words are folded and {body.words} open; they may be half as many"
+
+
+def fails_and_repairs(path, notebook):
+    """A cell tagged `fails` shows the failure early, and one tagged `repaired` its repair soon after."""
+    marks = minutes.count(minutes.parts(notebook)["body"]).marks
+    if len(marks) < 2:
+        yield f"cells are tagged `fails` and `repaired` where failure and repair are seen; found {[*marks]}"
+        return
+    (words, lines), (later, _) = marks["fails"], marks["repaired"]
+    if words > TO_FAILURE[0] or lines > TO_FAILURE[1] or later - words > TO_REPAIR:
+        yield f"the failure comes after {words} words, {lines} lines; its repair {later - words} words later"
 
 
 def keeps_the_order(path, notebook):
-    """Sections n.0 to n.6 at most, what they do not show, what to remember, sources, exercises, laboratory.
-
-    The preface has no numbered sections; of the rest it has sources and exercises.
-    """
-    n, titles = number(path), [words for part, words in placed(notebook) if words == part]
-    count = sum(bool(re.match(r"\d+\.\d+ ", words)) for words in titles)
-    if n and [words.split()[0] for words in titles[:count]] != [f"{n}.{k}" for k in range(count)]:
-        yield f"the numbered sections come first, {n}.0, {n}.1, …, and here they are {titles}"
-    if n and not 2 <= count <= SECTIONS:
-        yield f"{count} numbered sections; from 2 to {SECTIONS} they may be, {n}.0 to {n}.{SECTIONS - 1}"
-    wanted = [*(CLOSING if n else CLOSING[2:]), *[LABORATORY] * (LABORATORY in titles)]
-    closing = titles[count:] if n else titles[-len(wanted) :]
-    if closing != wanted:
-        yield f"closes with {closing}, and should close with {wanted}"
-
-
-def keeps_its_places(path, notebook):
-    """Exercises are gathered under their heading, and the laboratory's parts L1, L2, … under theirs."""
-    parts = [(part, words) for part, words in placed(notebook) if re.match(r"L\d", words)]
-    exercises = [(part, words) for part, words in placed(notebook) if words.startswith("Exercise ")]
-    for home, found in (("Exercises", exercises), (LABORATORY, parts)):
-        for part, words in found:
-            if part != home:
-                yield f"{words!r} stands in {part!r} and belongs in {home!r}"
-    names = [words.split(" · ")[0] for _, words in parts]
-    if names != [f"L{k + 1}" for k in range(len(names))]:
-        yield f"the parts of the laboratory are headed `### L1 · …`, `### L2 · …`, and not {names}"
+    """Three or four numbered sections; What to remember, Exercises, Further, the laboratory, Sources."""
+    n, titles = (
+        number(path),
+        [words for cell in notebook.cells for level, words in headings(cell) if level == 2],
+    )
+    count = sum(bool(re.match(rf"{n}\.\d ", title)) for title in titles)
+    if not 3 <= count <= 4 or [title[:4] for title in titles[:count]] != [
+        f"{n}.{i + 1} "[:4] for i in range(count)
+    ]:
+        yield f"the body has three or four sections, {n}.1 to {n}.4; found {titles[:count]}"
+    wanted = [minutes.REMEMBER, minutes.EXERCISES, minutes.FURTHER, LABORATORY, minutes.SOURCES]
+    if titles[count:] != [title for title in wanted if title in titles or title in wanted[::4] + wanted[1:2]]:
+        yield f"closes with {titles[count:]}, and should close with {wanted}"
+    for part, letter in ((minutes.FURTHER, "F"), (LABORATORY, "L")):
+        cells = minutes.parts(notebook).get(part, [])
+        names = [words.split(" · ")[0] for cell in cells for level, words in headings(cell) if level == 3]
+        names = [name for name in names if not name.startswith("Exercise ")]
+        if names != [f"{letter}{i + 1}" for i in range(len(names))]:
+            yield f"the parts of {part!r} are headed `### {letter}1 · …`, and not {names}"
 
 
-def placed(notebook):
-    """Every heading below the title, with the section it stands in: itself, if it opens one."""
-    part = None
+def shows_its_task_first(path, notebook):
+    """A figure stands before the first section: a drawing of the task."""
     for cell in notebook.cells:
-        for level, words in headings(cell):
-            part = words if level == 2 else part
-            if level > 1:
-                yield part, words
+        if any(level == 2 for level, _ in headings(cell)):
+            yield "no figure stands before the first section"
+            return
+        if pictures(cell) or (not is_code(cell) and minutes.IMAGE.search(cell.source)):
+            return
+
+
+def ends_its_sections(path, notebook):
+    """Each section ends in a bold sentence of gain, which the list repeats, and folds its Conditions once."""
+    section, last, gains, folds = None, "", [], 0
+    for cell in [*minutes.parts(notebook)["body"], None]:
+        title = cell is None or any(level == 2 for level, _ in headings(cell))
+        if title and section:
+            gain = re.search(r"\*\*([^*]+)\*\*$", last)
+            gains += [gain[1]] if gain else []
+            if not gain or folds > 1:
+                yield f"section {section[:40]!r} ends in {last[-60:]!r}, with {folds} Conditions"
+        if title and cell is not None:
+            section, folds = cell.source.split("\n", 1)[0], 0
+        if cell is not None and not is_code(cell):
+            folds += len(re.findall(r"<summary>Conditions</summary>", cell.source))
+            last = minutes.FOLD.sub("", cell.source).strip() or last
+    listed = "\n".join(cell.source for cell in minutes.parts(notebook).get(minutes.REMEMBER, []))
+    listed = [item.strip() for item in re.findall(r"^- (.*)$", listed, re.MULTILINE)]
+    if listed != gains:
+        yield f"What to remember lists {listed}, and the sections end in {gains}"
+
+
+def answers_its_questions(path, notebook):
+    """A Question has an answer that folds out before the next heading; until then outputs are folded."""
+    asked = False
+    for cell in notebook.cells:
+        if is_code(cell):
+            if asked and cell.get("outputs") and not hides_output(cell):
+                yield f"the cell that begins {cell.source[:40]!r} shows its output: tag it hide-output"
+            continue
+        for piece in re.findall(
+            r"^#{1,6} .*|> \*\*Question\.\*\*|<summary>Answer", cell.source, re.MULTILINE
+        ):
+            if asked and not piece.startswith("<"):
+                yield f"no answer folds out before {piece[:40]!r}"
+            asked = piece.startswith(">")
 
 
 # --- What solutions must have besides -----------------------------------------------------------------------
@@ -381,7 +414,6 @@ ANY = (
 CHAPTER = (
     folds.speaks_before_code,
     folds.says_what_held,
-    has_figures,
     has_exercises,
     tags_known_rows,
     covers_its_rows,
@@ -389,13 +421,13 @@ CHAPTER = (
     draws_the_map,
 )
 FORM = (
-    is_read_in_an_hour,
+    keeps_its_bounds,
+    fails_and_repairs,
     keeps_the_order,
-    keeps_its_places,
-    is_mostly_brief,
+    shows_its_task_first,
+    ends_its_sections,
+    answers_its_questions,
     folds.asserts_once_in_the_open,
-    folds.stands_without_its_folds,
-    questions.keeps_its_questions,
 )
 SOLUTIONS = (solves_every_exercise,)
 
@@ -404,13 +436,22 @@ def rules(path):
     """The rules that hold for this notebook."""
     if is_solution(path):
         return ANY + SOLUTIONS
-    return ANY + CHAPTER + FORM
+    return ANY + CHAPTER + FORM * (number(path) > 0 and number(path) not in OLD)
 
 
 def complaints(path):
     """Everything the rules have to say about this notebook."""
     notebook = read(Path(path))
     return [f"{rule.__name__}: {line}" for rule in rules(path) for line in rule(path, notebook)]
+
+
+def overdue(paths):
+    """Complaints: a chapter that has the form stands in OLD."""
+    for path in paths:
+        notebook = read(path)
+        if number(path) in OLD and not is_solution(path):
+            if not any(line for rule in FORM for line in rule(path, notebook)):
+                yield f"{path.name} has the form: take {number(path)} out of OLD in book/rules.py"
 
 
 # --- What holds between the chapters ------------------------------------------------------------------------
@@ -421,56 +462,17 @@ def public_names(module, root=ROOT):
     return public((root / "lib" / "heed" / f"{module}.py").read_text(encoding="utf-8"))
 
 
-def shown_where(paths):
-    """Where chapters show a definition: `module.name` -> a list of (file's name, folded?, text before)."""
-    found = {}
-    for path in paths:
-        for before, cell in pairwise([nbformat.v4.new_markdown_cell(), *read(path).cells]):
-            file = mirrored_file(cell.source) if is_code(cell) else None
-            for name in definitions(cell.source) if file else []:
-                module = file.removeprefix("lib/heed/").removesuffix(".py").replace("/", ".")
-                prose = "" if is_code(before) else before.source
-                found.setdefault(f"{module}.{name}", []).append((path.name, hides_input(cell), prose))
-    return found
-
-
 def shows_the_library(paths, taught=TAUGHT, later=LATER, plumbing=PLUMBING, root=ROOT):
-    """Complaints: each public name of a taught module is shown first, in the open, in exactly one chapter.
-
-    Or it is promised to a chapter, or is plumbing. Another chapter may show it again, folded, below a link to
-    the first; the annotated Transformer also in the open.
-    """
-    chapters = [path for path in paths if not is_solution(path)]
-    found, written = shown_where(chapters), {number(path) for path in chapters}
-    everything = [f"{module}.{name}" for module in taught for name in public_names(module, root)]
-    for full in everything:
-        where = found.get(full, [])
-        if full in plumbing:
-            for file in [file for file, folded, _ in where if not folded]:
-                yield f"{full} is plumbing, and {file} shows it in the open: link to it, or fold the cell"
-        elif full in later:
-            if later[full] in written or any(int(file[:2]) != ANNOTATED for file, _, _ in where):
-                yield f"{full} is promised to chapter {later[full]}, which is written, or is mirrored already"
-        elif not where:
-            yield f"{full} is mirrored in no chapter, and LATER does not promise it to one"
-        else:
-            yield from shown_again(full, *where)
-    for full in {*later, *plumbing} - {*everything}:
-        promise = f"promised to chapter {later[full]}" if full in later else "called plumbing"
-        yield f"{full} is {promise}, and the library has no such name"
-    for full in {*later} & {*plumbing}:
-        yield f"{full} is plumbing and promised to chapter {later[full]}"
-
-
-def shown_again(full, first, *others):
-    """Complaints about the places that show one name: (file's name, folded?, text before), in order."""
-    home, folded, _ = first
-    if folded and int(home[:2]) != ANNOTATED:  # it builds the same in the open, in fewer lines
-        yield f"{full} is shown first in {home}, and folded there"
-    for file, folded, before in others:
-        if file == home:
-            yield f"{full} is mirrored twice in {home}"
-        elif not folded and int(file[:2]) != ANNOTATED:
-            yield f"{full} is shown again in {file}, in the open: tag the cell hide-input; {home} teaches it"
-        elif f"]({home}" not in before:
-            yield f"{full} is shown again in {file}, and the text before does not link to {home}"
+    """Complaints: each public name of a taught module is shown in a chapter, promised to one, or plumbing."""
+    shown, chapters = set(), [path for path in paths if not is_solution(path)]
+    for cell in (cell for path in chapters for cell in read(path).cells if is_code(cell)):
+        file = mirrored_file(cell.source)
+        for name in definitions(cell.source) if file else []:
+            shown.add(f"{file.removeprefix('lib/heed/').removesuffix('.py').replace('/', '.')}.{name}")
+    names = {f"{module.replace('/', '.')}.{name}" for module in taught for name in public_names(module, root)}
+    for name in sorted(names - shown - {*later} - {*plumbing}):
+        yield f"{name} is shown in no chapter, and LATER does not promise it to one"
+    for name in sorted({*later, *plumbing} - names):
+        yield f"{name} is promised or called plumbing, and the library has no such name"
+    for name in sorted({*later} & (shown | {*plumbing})):
+        yield f"{name} is promised to chapter {later[name]}, and shown already, or plumbing"

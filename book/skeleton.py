@@ -8,54 +8,63 @@ CHAPTER = [
     """\
 # {n} · {title}
 
-What fails without this chapter's idea, and what you will have built when you have read it. …
-
-You need …. Solutions to the exercises stand in a [notebook of their own](solutions/{file}).""",
+What the task is, and what number says how well it is done. …""",
+    ("hide-input", "# figure: the task, drawn\n…"),
     """\
-## {n}.0 What fails
+## {n}.1 What fails
 
-One failure, in front of the reader. …""",
+…""",
     ("", "x = 1  # …: what runs, small and quick"),
+    "And the number. …",
+    ("fails", "x  # …: the number, and it is low"),
     """\
-> **Question.** What will happen when …? Decide before you unfold the output.""",
+> **Question.** What will happen when …?""",
     ("hide-output", 'print("what happened:")\nprint(x)'),
     """\
 <details><summary>Answer</summary>
 
-The finding in the first sentence. Then the reason, in one sentence or two, that makes it so. …
+The finding in the first sentence. Then the reason that makes it so. …
+
+</details>
+
+**One sentence of gain. …**
+
+<details><summary>Conditions</summary>
+
+Seeds, settings, ranges, exceptions. …
 
 </details>""",
     """\
-## {n}.1 The mechanism
+## {n}.2 The mechanism
 
-The smallest example, for paper. Then the loop, then the matrix product. …""",
+On paper. Then the loop, then the matrix product. …""",
     ("", "loop = sum(range(4))  # …\nmatrix = 6  # …"),
     ("hide-input", '# check: … the loop and the matrix product agree\nassert loop == matrix\nprint("✓ …")'),
     """\
-The library says the same. (This cell is a stub: `python book/chapters.py mirror {nn}` fills it in.
-The first chapter that teaches a name shows it in the open; a later one folds it and links to the first.)""",
-    ("", "# lib/heed/{module}.py\ndef {name}(): ..."),
+The library's version. (This cell is a stub: `python book/chapters.py mirror {nn}` fills it in.)""",
+    ("hide-input", "# lib/heed/{module}.py\ndef {name}(): ..."),
+    "And the number again. …",
+    ("repaired", "matrix  # …: the number, and it is high"),
     """\
-## What this does not show
+**Another sentence of gain. …**""",
+    """\
+## {n}.3 The next failure
 
-One box for all that the lesson leaves open: seeds, sizes, other explanations, and which
-part of the laboratory looks at them. …""",
+…
+
+**A third sentence of gain. …**""",
     """\
 ## What to remember
 
-- One sentence a section, at most six, that one can say the next day. …""",
-    """\
-## Sources
-
-Authors, *title* (venue, year). …
-
-Read next: …""",
+- One sentence of gain. …
+- Another sentence of gain. …
+- A third sentence of gain. …""",
     """\
 ## Exercises""",
     """\
 ### Exercise {n}.1 · code · ●○○ · 10 min
 
-What to write, in two or three sentences. …
+What to do, in two or three sentences. …
 
 <details><summary>Hint 1</summary>
 
@@ -64,17 +73,24 @@ A question that leads on. …
 </details>""",
     (
         "exercise",
-        "from heed import check\n\n\ndef answer(x):\n    raise NotImplementedError\n\n\ncheck.answer(answer)",
+        "from heed import check\n\n\ndef answer(x): ...\n\n\ncheck.answer(answer)",
     ),
     """\
-## The laboratory
+## Further""",
+    """\
+### F1 · What is not the story
 
-*Optional.* Controls, ablations, seeds, costs, and what else could explain it.
-Nothing in a later chapter depends on it. …""",
+…""",
+    """\
+## The laboratory""",
     """\
 ### L1 · A control
 
 …""",
+    """\
+## Sources
+
+- Author (year). *Title*. Venue. …""",
 ]
 
 SOLUTIONS = [

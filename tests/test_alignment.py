@@ -16,9 +16,9 @@ from heed.alignment import (
     unused,
 )
 from heed.attention import record
-from heed.data import PointBatch, hulls, point_batches, point_sets
 from heed.recurrent import free_run, gru_step
 from heed.scores import additive_score
+from heed.tasks import PointBatch, endless, hulls, point_batch, point_sets
 from heed.text import BOS, EOS, PAD
 
 B, N_SOURCE, N_TARGET, D_EMBED, D_HIDDEN, VOCAB = 2, 3, 5, 7, 11, 13
@@ -268,7 +268,7 @@ def test_a_pointer_learns_hulls_of_four_points_and_points_at_more():
 
     torch.manual_seed(0)
     model, test = PointerNetwork(2, 24).double(), point_sets(200, 4, seed=1)
-    stream = (PointBatch(batch.x.double(), batch.y) for batch in point_batches(64, (3, 4), seed=0))
+    stream = (PointBatch(batch.x.double(), batch.y) for batch in endless(point_batch, 64, (3, 4), seed=0))
 
     def right():
         pairs = zip(point(model, test.x.double()), hulls(test.x), strict=True)

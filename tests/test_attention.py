@@ -31,7 +31,7 @@ from heed.attention import (
     straight_through,
     structured_attention,
 )
-from heed.data import mark, marks
+from heed.tasks import endless, marks
 from heed.text import PAD
 from heed.train import train
 
@@ -363,8 +363,8 @@ def test_two_heads_learn_to_say_two_marked_digits_and_one_does_not(n_heads, low,
     def loss(_, batch):
         return nn.functional.cross_entropy(logits(batch).flatten(0, 1), batch.answers.flatten())
 
-    train(model, marks(64, 6, 2, seed=0), loss, n_steps=200, rate=1e-2)
-    batch = mark(500, 6, 2, torch.Generator().manual_seed(1))
+    train(model, endless(marks, 64, 6, 2, seed=0), loss, n_steps=200, rate=1e-2)
+    batch = marks(500, 6, 2, torch.Generator().manual_seed(1))
     right = (logits(batch).argmax(-1) == batch.answers).all(-1).double().mean()
     assert low <= right <= high
 

@@ -30,10 +30,11 @@ from heed.attention import (
 )
 from heed.check import NotYet, Refusing
 from heed.checkpoint import average
-from heed.data import Batch, TokenBatches, hulls, pad, pad_batch
+from heed.data import Batch, TokenBatches, pad, pad_batch
 from heed.evaluate import bleu, bleu_of, sentence_counts
 from heed.loss import label_smoothing, smoothed
 from heed.position import sinusoids
+from heed.tasks import hulls
 from heed.text import BOS, EOS, PAD, Subwords
 
 RIGHT = {values[1]: values[0] for values in (case.values for case in CODE)}
@@ -319,7 +320,7 @@ CHEATS = [
     ("text_bleu", "`bleu_of`", after(partial(bleu_of, [1] * 10))),
     ("text_bleu", "`counted`", after(defined("counted"))),
     ("text_bleu", "`bleu_by_hand`", after(defined("bleu_by_hand"))),
-    ("split_word", "`Merged`", instead(pieces)),
+    ("split_word", "`Subwords`", instead(pieces)),
     ("mean_state", "`average`", instead(average)),
 ]  # fmt: skip
 

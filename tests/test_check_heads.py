@@ -20,26 +20,21 @@ def softmaxed(scores, dim=-1):
 
 
 MANY = {
-    "cut by a view alone: make": lambda Q, K, V, W, h: merged(
-        softmaxed(wrong(Q, h) @ wrong(K, h).mT) @ wrong(V, h)
-    )
-    @ W.T,
-    "d_k pieces of h entries": lambda Q, K, V, W, h: merged(
-        softmaxed(turned(Q, h) @ turned(K, h).mT) @ turned(V, h)
-    )
-    @ W.T,
-    "not scaled": lambda Q, K, V, W, h: merged(
-        (split(Q, h) @ split(K, h).mT).softmax(-1) @ split(V, h)
-    )
-    @ W.T,
-    "weights of all queries": lambda Q, K, V, W, h: merged(
-        softmaxed(split(Q, h) @ split(K, h).mT, -2) @ split(V, h)
-    )
-    @ W.T,
-    "weights of all heads sum": lambda Q, K, V, W, h: merged(
-        softmaxed(split(Q, h) @ split(K, h).mT, 1) @ split(V, h)
-    )
-    @ W.T,
+    "cut by a view alone: make": lambda Q, K, V, W, h: (
+        merged(softmaxed(wrong(Q, h) @ wrong(K, h).mT) @ wrong(V, h)) @ W.T
+    ),
+    "d_k pieces of h entries": lambda Q, K, V, W, h: (
+        merged(softmaxed(turned(Q, h) @ turned(K, h).mT) @ turned(V, h)) @ W.T
+    ),
+    "not scaled": lambda Q, K, V, W, h: (
+        merged((split(Q, h) @ split(K, h).mT).softmax(-1) @ split(V, h)) @ W.T
+    ),
+    "weights of all queries": lambda Q, K, V, W, h: (
+        merged(softmaxed(split(Q, h) @ split(K, h).mT, -2) @ split(V, h)) @ W.T
+    ),
+    "weights of all heads sum": lambda Q, K, V, W, h: (
+        merged(softmaxed(split(Q, h) @ split(K, h).mT, 1) @ split(V, h)) @ W.T
+    ),
     "one head as wide": lambda Q, K, V, W, h: (Q @ K.mT / 12**0.5).softmax(-1) @ V @ W.T,
     "W_o is missing": lambda Q, K, V, W, h: right(Q, K, V, h),
     "applied as x @ W_o": lambda Q, K, V, W, h: right(Q, K, V, h) @ W,

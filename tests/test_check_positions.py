@@ -69,8 +69,9 @@ def overwriting(codes, shift):
 MOVED = {
     "come back at the other end": lambda codes, shift: codes.roll(-shift, 0),
     "It turns the wrong way": lambda codes, shift: turned(codes, -shift * rates(8)),
-    "The codes of the shift are added": lambda codes, shift: codes
-    + paired((shift * rates(8)).sin(), (shift * rates(8)).cos()),
+    "The codes of the shift are added": lambda codes, shift: (
+        codes + paired((shift * rates(8)).sin(), (shift * rates(8)).cos())
+    ),
     "the first positions + shift": lambda codes, shift: sinusoids(90, 8)[shift : shift + 5],
     "The codes that were given are changed": overwriting,
 }

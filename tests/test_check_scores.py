@@ -29,7 +29,7 @@ def test_cosines(capsys, answer, sentence):
     ("answer", "sentence"),
     [
         (dot_score, "this is the dot product"),
-        (lambda q, k: -torch.cdist(q, k) ** 2, "`cdist` is what you are to write"),
+        (lambda q, k: -(torch.cdist(q, k) ** 2), "`cdist` is what you are to write"),
         (lambda q, k: -((q[:, None] - k) ** 2).sum(-1) / 2, "This makes a tensor of shape (n_q, n_k, d)"),
         (lambda q, k: -(q.square().sum(-1, True) + (k * k).sum(-1)) + 2 * q @ k.T, "take half of it"),
         (lambda q, k: dot_score(q, k) - k.square().sum(-1) / 2, "|q|² is missing"),

@@ -56,9 +56,11 @@ SMOOTH = {
     "the two are interchanged": lambda x, y, e: parts(x, y, e, (1 - e) / 5),
     "The sign is wrong": lambda x, y, e: -smoothing(x, y, e),
     "0 · log 0": lambda x, y, e: smoothing(x, y, e) * torch.nan,
-    "its axis is the vocabulary": lambda x, y, e: -(
-        (1 - e) * x.log_softmax(0).gather(1, y[:, None])[:, 0] + e * x.log_softmax(0).mean(-1)
-    )[y != PAD].sum(),
+    "its axis is the vocabulary": lambda x, y, e: (
+        -((1 - e) * x.log_softmax(0).gather(1, y[:, None])[:, 0] + e * x.log_softmax(0).mean(-1))[
+            y != PAD
+        ].sum()
+    ),
     "over the tokens it is a sum": lambda x, y, e: (
         parts(x, y, 1 - e, 0) - e * x[y != PAD].log_softmax(-1).mean()
     ),
@@ -151,10 +153,9 @@ ADDED = {
         m, p, f, lambda part: 1 / total(p) / len(p)
     ),
     "The parameters have no gradient": lambda m, p, f: m.zero_grad() or 1.0,
-    "The loss is the sum over all tokens": lambda m, p, f: summed(
-        m, p, f, lambda part: 1 / total(p)
-    )
-    * total(p),
+    "The loss is the sum over all tokens": lambda m, p, f: (
+        summed(m, p, f, lambda part: 1 / total(p)) * total(p)
+    ),
     "✓ accumulate": lambda m, p, f: summed(m, p, f, lambda part: 1 / total(p)),
 }
 

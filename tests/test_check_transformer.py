@@ -49,12 +49,16 @@ def test_the_sources_mask_is_handed_on(capsys):
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
-        (lambda attention, masks: [
-            functools.partial(lambda mask, x: attention(x, x, x, mask), mask) for mask in masks
-        ], "✓"),
-        (lambda attention, masks: [
-            lambda x, mask=mask: attention(x, x, x, mask) for mask in masks[::-1]
-        ], "opposite order"),
+        (
+            lambda attention, masks: [
+                functools.partial(lambda mask, x: attention(x, x, x, mask), mask) for mask in masks
+            ],
+            "✓",
+        ),
+        (
+            lambda attention, masks: [lambda x, mask=mask: attention(x, x, x, mask) for mask in masks[::-1]],
+            "opposite order",
+        ),
         (lambda attention, masks: [attention(*3 * [torch.zeros(1, 5, 14).double()])], "has run already"),
         (lambda attention, masks: masks, "cannot be called"),
         (lambda attention, masks: [lambda x: x], "3 masks"),

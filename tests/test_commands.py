@@ -121,7 +121,7 @@ def test_training_says_where_the_model_is_and_a_second_time_that_it_is_done(trai
 def test_the_model_goes_to_runs_and_the_recipes_name(said, trained):
     status, out, _ = said("train", "tiny.toml", "--set", "training.updates=1", "--set", "data.longest=5")
     assert status == 0 and (trained / "runs" / "tiny" / "model.safetensors").is_file()
-    n = sum(len(recipe.load("model").subwords.encode(target)) <= 3 for _, target in DIGITS)
+    n = sum(len(recipe.load_translator("model").subwords.encode(target)) <= 3 for _, target in DIGITS)
     assert re.search(rf"^{n} pairs of at most 5 tokens, {len(DIGITS) - n} left out", out, re.MULTILINE)
     assert re.match(
         r"The model: at most [\d,]+ parameters; with gradients and the optimizer's state [\d.]+ MB", out
@@ -289,11 +289,11 @@ def test_any_number_of_workers_says_the_same(said):
 
 def test_it_computes_in_the_precision_asked_for(said, trained):
     for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
-        model = recipe.load(trained / "model", precision=precision).model
+        model = recipe.load_translator(trained / "model", precision=precision).model
         assert {p.dtype for p in model.parameters()} == {dtype}
         assert said("translate", "model", "--precision", precision, given="drei\n")[:2] == (0, "three\n")
     with pytest.raises(ValueError, match='precision must be "auto", "bf16" or "fp32"'):
-        recipe.load(trained / "model", precision="half")
+        recipe.load_translator(trained / "model", precision="half")
 
 
 def test_workers_are_whole_numbers_on_the_processor(said, capsys):

@@ -11,7 +11,7 @@ from variants import VARIANTS
 from heed import decode
 from heed.attention import MultiHeadAttention, record
 from heed.data import pad
-from heed.decode import beam, greedy, length_penalty, longest, sample, start_decoding, translate, truncated
+from heed.decode import beam, greedy, length_penalty, longest, sample, start_decoding, translations, truncated
 from heed.position import RelativeBias
 from heed.text import BOS, EOS, PAD, Characters
 from heed.transformer import LanguageModel, MaskedLanguageModel, make_language_model, make_model
@@ -376,7 +376,7 @@ def test_tokens_are_drawn_as_often_as_they_are_likely():
 
 
 def test_every_batch_draws_otherwise_though_the_seed_is_one():
-    """What `translate` calls for each batch; equal noise would give like sentences in each."""
+    """What `translations` calls for each batch; equal noise would give like sentences in each."""
     model = small(sharp=0.0)  # all tokens are equally probable
     source = sources(b=2)
     first, second = (sample(model, given, seed=3, n_max=40) for given in (source, source.flip(0)))
@@ -428,12 +428,12 @@ SENTENCES = ["abc", "", "hgfedcbah", "a", "  \t ", "dd cc bb aa", "\0", "  e  é
 @pytest.mark.parametrize("search", [greedy, beam], ids=["greedy", "beam"])
 def test_translations_come_back_in_order_whatever_the_batches(search):
     model = writer()
-    alone = [translate(model, LETTERS, [sentence], search)[0] for sentence in SENTENCES]
+    alone = [translations(model, LETTERS, [sentence], search)[0] for sentence in SENTENCES]
     for n_tokens in (1, 13, 29, 4096):
-        assert translate(model, LETTERS, SENTENCES, search, n_tokens) == alone
+        assert translations(model, LETTERS, SENTENCES, search, n_tokens) == alone
     assert [text == "" for text in alone] == [not sentence.strip() for sentence in SENTENCES]
     assert len(set(alone)) >= len(SENTENCES) - 2
-    assert translate(model, LETTERS, [], search) == translate(model, LETTERS, [""], search)[1:]
+    assert translations(model, LETTERS, [], search) == translations(model, LETTERS, [""], search)[1:]
 
 
 def test_batches_hold_no_more_tokens_than_they_may_and_the_longest_come_first():
@@ -443,7 +443,7 @@ def test_batches_hold_no_more_tokens_than_they_may_and_the_longest_come_first():
         seen.append(tuple(source.shape))
         return [[EOS]] * len(source)
 
-    translate(writer(), LETTERS, ["a" * n for n in (1, 2, 2, 2, 3, 5, 7, 19)], look, n_tokens=11)
+    translations(writer(), LETTERS, ["a" * n for n in (1, 2, 2, 2, 3, 5, 7, 19)], look, n_tokens=11)
     assert seen == [(1, 19), (1, 7), (2, 5), (4, 2)]
 
 
@@ -451,15 +451,15 @@ def test_a_sentence_longer_than_all_known_positions_is_read_to_its_end():
     model = writer()
     one, other = ("ab" * 300 + last for last in "cd")
     short = partial(greedy, n_max=600)
-    a, b = translate(silence(model, EOS), LETTERS, [one, other], short)
+    a, b = translations(silence(model, EOS), LETTERS, [one, other], short)
     assert a != b and len(LETTERS.encode(a)) > 512
 
 
 def test_a_single_string_is_refused():
     with pytest.raises(ValueError, match="list"):
-        translate(writer(), LETTERS, "abc")
+        translations(writer(), LETTERS, "abc")
     with pytest.raises(ValueError, match="n_tokens=0"):
-        translate(writer(), LETTERS, ["abc"], n_tokens=0)
+        translations(writer(), LETTERS, ["abc"], n_tokens=0)
 
 
 @pytest.mark.parametrize("search", [greedy, beam, sample], ids=["greedy", "beam", "sample"])

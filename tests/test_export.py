@@ -61,7 +61,7 @@ def both(request, tmp_path_factory):
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     """The course's model, exported."""
-    return export(recipe.load(MODEL), tmp_path_factory.mktemp("course") / "model")
+    return export(recipe.load_translator(MODEL), tmp_path_factory.mktemp("course") / "model")
 
 
 def log_p(translator, source, said):
@@ -105,7 +105,7 @@ def test_the_courses_model_says_the_same_line_by_line_and_in_order(exported, wid
     assert found[0] == found[4] == "" and len(set(found)) == 4
     assert found == engine.translate(lines[:5], width) + engine.translate(lines[5:], width)
     if width == 1:  # the engine's beam scores its hypotheses in another way
-        assert found == recipe.load(MODEL).translate(lines)
+        assert found == recipe.load_translator(MODEL).translate(lines)
 
 
 @pytest.mark.parametrize("text", [*LINES, "Ärger", "<eos> is text", "tab\tand  blanks "])
@@ -267,7 +267,7 @@ def test_an_export_that_says_something_else_is_an_error(kind, log_odds, fails, m
 
 
 def test_where_two_translations_part_and_by_how_much(exported, monkeypatch):
-    translator = recipe.load(MODEL)
+    translator = recipe.load_translator(MODEL)
     assert compare(translator, exported, LINES) == []
     real = Exported.search
 
@@ -301,7 +301,8 @@ def test_a_translation_that_never_ends_is_cut_where_ours_is(tmp_path):
 
 @pytest.mark.parametrize("text", ["\ud800 Hund", "žluť", "\x00", "🐕\udfff"])
 def test_what_is_no_text_is_treated_as_ours_treats_it(exported, text):
-    assert Exported(exported).translate([text, LINES[0]]) == recipe.load(MODEL).translate([text, LINES[0]])
+    lines = [text, LINES[0]]
+    assert Exported(exported).translate(lines) == recipe.load_translator(MODEL).translate(lines)
 
 
 def test_bytes_that_form_no_character_are_spelled_as_ours_are():

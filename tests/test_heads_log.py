@@ -46,9 +46,7 @@ def test_recall_wants_few_heads(log):
 
 def test_all_heads_have_the_same_parameters(script):
     sizes = {
-        task: {
-            sum(p.numel() for p in script.make(task, 2, h, script.D).parameters()) for h in script.HEADS
-        }
+        task: {sum(p.numel() for p in script.make(task, 2, h, script.D).parameters()) for h in script.HEADS}
         for task in ("marks", "recall")
     }
     assert all(len(found) == 1 for found in sizes.values())

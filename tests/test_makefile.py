@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 INSTALL = "-m pip install -c requirements.lock -e .[lab,test,book]"
-TEST = ["-m ruff check --quiet .", "-m pytest -n auto"]
+TEST = ["-m ruff check --quiet .", "-m pytest -n logical"]
 PROGRAMS = ("python3", "python3.14", "python3.13", "python3.12", "python3.11")
 
 pytestmark = pytest.mark.skipif(
@@ -90,7 +90,7 @@ def test_the_first_call_sets_up_and_the_second_does_only_what_is_left(folder):
     ten_minutes = ["train recipes/multi30k-10min.toml", "evaluate runs/multi30k-10min"]
     assert folder.make("train")[2] == [f"-m heed {command}" for command in ten_minutes]
     assert folder.make("test", "OPTIONS=-n0 -x")[2] == [TEST[0], f"{TEST[1]} -n0 -x"]
-    assert folder.make("soak")[2] == ["-m pytest -n auto -m soak", "book/chapters.py soak"]
+    assert folder.make("soak")[2] == ["-m pytest -n logical -m soak", "book/chapters.py soak"]
     assert folder.make("bench", "OPTIONS=memory")[2] == ["-c import transformers", "-m bench memory"]
     verbs = ("mirror", "run", "map", "cover")
     assert folder.make("chapters")[2] == [f"book/chapters.py {verb}" for verb in verbs]

@@ -106,9 +106,6 @@ FIGURES = {
     "alignment, crowded": lambda: plot.alignment(
         weights(3, 11), [f"word{i}" for i in range(11)], ["a", "b", "c"], "Many below"
     ),
-    "rnn": lambda: plot.cell("rnn", "A cell"),
-    "gru": lambda: plot.cell("gru", "A cell"),
-    "lstm": lambda: plot.cell("lstm", "A cell"),
 }
 
 
@@ -265,7 +262,6 @@ BAD = {
     "network title": lambda: plot.network("N→1", title=UNKNOWN),
     "attending": lambda: plot.attending(["a"], [UNKNOWN], [1]),
     "alignment": lambda: plot.alignment([[1]], [UNKNOWN], ["a"]),
-    "cell title": lambda: plot.cell("gru", UNKNOWN),
 }
 
 
@@ -521,7 +517,6 @@ def test_maps_stand_side_by_side():
             r"1 target and 1 source tokens .* \(1, 1\), not \(1, 2\)",
         ),
         (lambda: plot.network("N→1", first="<bos>"), "N→1 writes nothing that is read again"),
-        (lambda: plot.cell("tree"), "no drawing of a cell named 'tree', only of rnn, gru, lstm"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused_with_a_sentence(call, sentence):
@@ -651,7 +646,7 @@ def arrows(ax):
     "name",
     [
         *"N→N/N⇄N/N→1/1→N/N→M/1→N, first/N→M, first/attending/attending, first/attending, crowded".split("/"),
-        *"alignment/alignment, crowded/rnn/gru/lstm".split("/"),
+        *"alignment/alignment, crowded".split("/"),
     ],
 )
 def test_each_text_of_a_drawing_stays_inside_its_shape(name):

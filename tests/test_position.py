@@ -10,7 +10,6 @@ from torch import nn
 from torch.nn import functional as F
 
 from heed.attention import MultiHeadAttention, causal_mask, merge_heads, record, split_heads
-from heed.data import NO_ANSWER, lookbacks, three_back
 from heed.decode import FixedCache, GrowingCache
 from heed.position import (
     ALiBi,
@@ -22,6 +21,7 @@ from heed.position import (
     rotated,
     sinusoids,
 )
+from heed.tasks import NO_ANSWER, any_length, endless, three_back
 from heed.train import train
 
 B, N, D_MODEL = 2, 5, 14
@@ -262,7 +262,7 @@ def test_a_layer_learns_to_look_three_back(kind):
     def loss(model, batch):
         return F.cross_entropy(model(batch.tokens).mT, batch.answers, ignore_index=NO_ANSWER)
 
-    train(model, lookbacks(three_back, 64, (5, 20), seed=0), loss, n_steps=300, rate=8e-3)
+    train(model, endless(any_length, three_back, 64, (5, 20), seed=0), loss, n_steps=300, rate=8e-3)
     test = three_back(200, 20, torch.Generator().manual_seed(1))
     right = model(test.tokens).argmax(-1) == test.answers
     assert right[:, 3:].double().mean() > 0.9

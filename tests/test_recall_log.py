@@ -55,7 +55,7 @@ def test_self_attention_recalls_and_no_other_does_from_four_pairs_on(log):
 
 @pytest.mark.parametrize("task", ["first", "last", "pairs"])
 def test_a_task_has_the_question_and_the_answer_where_it_says(script, task):
-    from heed.data import BLANK, recall
+    from heed.tasks import BLANK, recall
 
     batch = recall(50, 4, torch.Generator().manual_seed(0))
     tokens, answers, _ = script.turned(batch, task)

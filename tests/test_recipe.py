@@ -406,7 +406,7 @@ def test_a_claim_that_was_killed_is_made_again_and_no_stray_snapshot_is_averaged
     (folder / "run" / "snapshots").mkdir()
     (folder / "run" / "snapshots" / "good.pt").write_bytes(b"no checkpoint")
     with pytest.raises(ValueError, match="nothing to average"):
-        recipe.average(folder / "run", folder / "mean")
+        recipe.average_snapshots(folder / "run", folder / "mean")
 
 
 def test_the_norm_stands_where_the_recipe_says(folder):
@@ -499,66 +499,66 @@ def trained(folder):
 def test_a_trained_model_comes_back_as_it_was_without_its_data(trained):
     for name in ("train.de", "train.en"):
         (trained.parent / name).unlink()
-    model, subwords, found = recipe.load(trained)
+    model, subwords, found = recipe.load_translator(trained)
     torch.testing.assert_close(
         model.state_dict(), recipe.build(found, len(subwords)).state_dict(), rtol=0, atol=0
     )
     assert not model.training
-    assert recipe.load(trained).translate(["", "drei"])[0] == ""
+    assert recipe.load_translator(trained).translate(["", "drei"])[0] == ""
 
 
 @pytest.mark.parametrize("name", ["recipe.toml", "subwords.json", "model.safetensors"])
 def test_a_folder_that_lacks_a_file_is_no_trained_model(trained, name):
     (trained / name).unlink()
     with pytest.raises(ValueError, match=f"run is no trained model: it has no {name}"):
-        recipe.load(trained)
+        recipe.load_translator(trained)
 
 
 def test_another_vocabulary_or_other_weights_are_never_loaded(trained):
     whole = (trained / "recipe.toml").read_text(encoding="utf-8")
     (trained / "recipe.toml").write_text(whole.replace("d_ff = 13", "d_ff = 17"), encoding="utf-8")
     with pytest.raises(ValueError, match=r"13.*17"):
-        recipe.load(trained)
+        recipe.load_translator(trained)
     (trained / "recipe.toml").write_text(whole, encoding="utf-8")
     other = recipe.build({**recipe.read(trained / "recipe.toml")}, 281)
     checkpoint.save_weights(trained / "model.safetensors", other, fingerprint="of another training")
     with pytest.raises(ValueError, match="belongs to another recipe or vocabulary, though its shapes fit"):
-        recipe.load(trained)
+        recipe.load_translator(trained)
     Subwords("abc").save(trained / "subwords.json")
     with pytest.raises(ValueError, match=r"subwords\.json is not the vocabulary"):
-        recipe.load(trained)
+        recipe.load_translator(trained)
 
 
 def test_an_average_is_the_mean_of_the_states_and_a_model_of_its_own(trained, tmp_path):
-    translator = recipe.load(trained)
+    translator = recipe.load_translator(trained)
     with pytest.raises(ValueError, match="nothing to average"):
-        recipe.average(trained, tmp_path / "mean")
+        recipe.average_snapshots(trained, tmp_path / "mean")
     state = translator.model.state_dict()
     (trained / "snapshots").mkdir()
     for k in (1, 5):
         scaled = {name: k * tensor for name, tensor in state.items()}
         checkpoint.save(trained / "snapshots" / f"{k:09}.pt", {"model": scaled}, identity(translator.recipe))
-    files = recipe.average(trained, tmp_path / "mean")
+    files = recipe.average_snapshots(trained, tmp_path / "mean")
     assert [file.name for file in files] == ["000000001.pt", "000000005.pt"]
-    mean = recipe.load(tmp_path / "mean")
+    mean = recipe.load_translator(tmp_path / "mean")
     assert mean.recipe == translator.recipe
     for name, tensor in mean.model.state_dict().items():
         torch.testing.assert_close(tensor, 3 * state[name])
-    recipe.average(trained, tmp_path / "one", [trained / "snapshots" / "000000005.pt"])
+    recipe.average_snapshots(trained, tmp_path / "one", [trained / "snapshots" / "000000005.pt"])
     torch.testing.assert_close(
-        recipe.load(tmp_path / "one").model.generator.proj.bias, 5 * state["generator.proj.bias"]
+        recipe.load_translator(tmp_path / "one").model.generator.proj.bias, 5 * state["generator.proj.bias"]
     )
     with pytest.raises(ValueError, match="mean is there already"):
-        recipe.average(trained, tmp_path / "mean")
+        recipe.average_snapshots(trained, tmp_path / "mean")
     other = {**translator.recipe, "training": {**translator.recipe["training"], "seed": 5}}
     checkpoint.save(trained / "snapshots" / "000000007.pt", {"model": state}, identity(other))
     with pytest.raises(ValueError, match=r"000000007\.pt belongs to another recipe"):
-        recipe.average(trained, tmp_path / "other")
+        recipe.average_snapshots(trained, tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
 
 def test_the_explorer_shows_the_weights_of_the_run_that_wrote(trained):
-    model, subwords, _ = translator = recipe.load(trained)
+    model, subwords, _ = translator = recipe.load_translator(trained)
     explorer = translator.explore(" drei Hunde ")
     ids = torch.tensor([subwords.encode("drei Hunde")])
     (written,) = greedy(model, ids)

@@ -72,7 +72,7 @@ def test_the_greedy_counts_are_those_of_the_model(log, script):
         pairs = multi30k("test")[:20]
     except ValueError:
         pytest.skip("Multi30k is not at hand")
-    translator = recipe.load(script.COMMITTED)
+    translator = recipe.load_translator(script.COMMITTED)
     said = translator.translate([pair.source for pair in pairs], greedy)
     counts = sentence_counts(said, [pair.target for pair in pairs]).tolist()
     equal = sum(a == b for a, b in zip(counts, log["counts"]["greedy"][:20], strict=True))

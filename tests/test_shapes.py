@@ -37,8 +37,7 @@ from heed.attention import (
     structured_attention,
 )
 from heed.attention import attention as compute_attention
-from heed.data import Batch, PointBatch, batches, debts, documents, hulls, mark, pad, recall
-from heed.data.lookback import latest_mark, three_back
+from heed.data import Batch, batches, pad
 from heed.decode import beam, greedy, sample, start_decoding
 from heed.layers import EncoderLayer, PositionwiseFeedForward, PostNormConnection, RMSNorm
 from heed.loss import label_smoothing, language_model_loss, translation_loss
@@ -74,6 +73,8 @@ from heed.scores import (
     scaled_dot_score,
 )
 from heed.speed import FusedLayerNorm, arg_max, linear_cross_entropy
+from heed.tasks import PointBatch, debts, documents, hulls, marks, recall
+from heed.tasks.lookback import latest_mark, three_back
 from heed.text import EOS
 from heed.train import sequence_loss
 from heed.transformer import LanguageModel, MaskedLanguageModel, make_language_model, make_model
@@ -202,14 +203,17 @@ def data():
     batch = Batch(ids(B, N), ids(B, M))
     assert batch.n_tokens and batch.target_in is not None and batch.source_mask.any()
     pad([[1] * N, [2]])
+    next(iter(batches([([5] * N, [6] * M)] * 4, B, seed=0)))
+
+
+def tasks():
     hulls(torch.rand(B, M, 2))
     documents(B, N, seed=0).text(0)
     recall(B, N - 1, torch.Generator().manual_seed(0))
     debts(B, torch.Generator().manual_seed(0))
     three_back(B, N, torch.Generator().manual_seed(0))
     latest_mark(B, N, torch.Generator().manual_seed(0))
-    mark(B, N, 3, torch.Generator().manual_seed(0))
-    next(iter(batches([([5] * N, [6] * M)] * 4, B, seed=0)))
+    marks(B, N, 3, torch.Generator().manual_seed(0))
 
 
 def train():
@@ -228,7 +232,8 @@ def decode():
 
 
 CALLS = {  # module -> the calls that run all its claims, and the letters that mean one number in all of them
-    "data": (data, {"b": B, "n_sentences": N}),
+    "data": (data, {"b": B}),
+    "tasks": (tasks, {"b": B, "n_sentences": N}),
     "recurrent": (recurrent, {"b": B}),
     "scores": (scores, {}),
     "attention": (attention, {"b": B, "h": 11}),

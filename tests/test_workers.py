@@ -12,7 +12,7 @@ import pytest
 import tiny
 import torch
 
-from heed.decode import beam, greedy, translate
+from heed.decode import beam, greedy, translations
 from heed.speed import packed
 from heed.text import Subwords
 from heed.transformer import make_model
@@ -36,18 +36,18 @@ def translator():
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_any_number_of_workers_says_the_same_in_the_same_order(translator, n, search):
     lines = [*LINES[:5], "", *LINES[5:]]
-    alone = translate(*translator, lines, search, n_tokens=20)
+    alone = translations(*translator, lines, search, n_tokens=20)
     with Workers(translator[0], n, few=0) as workers:
-        assert translate(*translator, lines, search, n_tokens=20, workers=workers) == alone
-        assert translate(*translator, lines[::-1], search, n_tokens=20, workers=workers) == alone[::-1]
+        assert translations(*translator, lines, search, n_tokens=20, workers=workers) == alone
+        assert translations(*translator, lines[::-1], search, n_tokens=20, workers=workers) == alone[::-1]
     assert len(set(alone)) > 6 and alone[5] == ""
 
 
 def test_where_processes_cannot_be_forked_they_are_spawned(translator, monkeypatch):
     monkeypatch.setattr("heed.workers.sys.platform", "darwin")
     with Workers(translator[0], 2, few=0) as workers:
-        found = translate(*translator, LINES, n_tokens=20, workers=workers)
-        assert found == translate(*translator, LINES, n_tokens=20) and workers.pool is not None
+        found = translations(*translator, LINES, n_tokens=20, workers=workers)
+        assert found == translations(*translator, LINES, n_tokens=20) and workers.pool is not None
 
 
 def process(model, source):

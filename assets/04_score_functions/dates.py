@@ -51,7 +51,6 @@ LOG = Path(__file__).with_name("dates.json")
 D_Q, D_K = 96, 2 * 96
 
 
-
 class DividedScore(DotScore):
     """`DotScore`, divided by d_hidden and not by its root."""
 

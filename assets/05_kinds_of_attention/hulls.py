@@ -28,7 +28,7 @@ import torch
 import heed
 from heed.alignment import PointerNetwork, PositionWriter, point, pointer_loss
 from heed.attention import expectation
-from heed.data import point_batches, point_sets
+from heed.tasks import endless, point_batch, point_sets
 from heed.train import train
 
 SEEDS = (0, 1, 2)
@@ -92,7 +92,7 @@ def learn(name, seed, rate):
     """Train one model. Returns exact hulls and edges found for each size, and the seconds it took."""
     torch.manual_seed(seed)
     model, began = make(name), time.process_time()
-    train(model, point_batches(BATCH, POINTS[name], seed), pointer_loss, UPDATES, rate, seed=seed)
+    train(model, endless(point_batch, BATCH, POINTS[name], seed=seed), pointer_loss, UPDATES, rate, seed=seed)
     seconds = round(time.process_time() - began)
     exact, edges = zip(*(measure(model, n) for n in SIZES), strict=True)
     print(name, seed, rate, seconds, exact, edges, flush=True)

@@ -36,7 +36,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import heed
-from heed.data import recall, recalls
+from heed.tasks import endless, recall
 from heed.train import train
 
 SEEDS = (0, 1, 2)
@@ -174,7 +174,7 @@ def learn(name, task, n_pairs, rate, seed, updates):
     torch.manual_seed(seed)
     model, began = make(name), time.monotonic()
     try:
-        train(model, recalls(BATCH, n_pairs, seed), loss, updates, rate)
+        train(model, endless(recall, BATCH, n_pairs, seed=seed), loss, updates, rate)
     except ValueError:  # the loss is no longer a number
         return 0.0, 0.0, {}, 0.0
     seconds, right = time.monotonic() - began, []

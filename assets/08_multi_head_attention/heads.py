@@ -28,7 +28,7 @@ from torch.nn import functional as F
 
 import heed
 from heed.attention import MultiHeadAttention, attention, merge_heads, split_heads
-from heed.data import mark, marks, recall, recalls
+from heed.tasks import endless, marks, recall
 from heed.train import train
 
 SEEDS = (0, 1, 2)
@@ -50,9 +50,7 @@ class Apart(nn.Module):
         self.W_v, self.W_o = nn.Linear(d, n_heads * d_v), nn.Linear(n_heads * d_v, d)
 
     def forward(self, q, k, v):
-        q, k, v = (
-            split_heads(x, self.n_heads) for x in (self.W_q(q), self.W_k(k), self.W_v(v))
-        )
+        q, k, v = (split_heads(x, self.n_heads) for x in (self.W_q(q), self.W_k(k), self.W_v(v)))
         return self.W_o(merge_heads(attention(q, k, v)[0]))
 
 
@@ -94,13 +92,15 @@ def make(task, n, n_heads, d):
 
 def fresh(task, n, seed):
     """Endless training lists."""
-    return recalls(BATCH, n, seed) if task == "recall" else marks(BATCH, N, n, seed)
+    if task == "recall":
+        return endless(recall, BATCH, n, seed=seed)
+    return endless(marks, BATCH, N, n, seed=seed)
 
 
 def held_out(task, n, seed):
     """4,000 lists that no training has seen."""
     generator = torch.Generator().manual_seed(seed)
-    return recall(4000, n, generator) if task == "recall" else mark(4000, N, n, generator)
+    return recall(4000, n, generator) if task == "recall" else marks(4000, N, n, generator)
 
 
 def answers(batch):

@@ -9,7 +9,7 @@ three other seeds: these are the runs of the log. A run whose loss is no longer 
 
 The models differ only in how they are shown positions: embeddings of width 32, one layer of causal attention
 with four heads and a residual connection, a read-out with one hidden layer of 64. Training lists have 5 to 20
-tokens, 64 lists an update, every update new ones. Both tasks of `heed.data.lookback` ask each token for an
+tokens, 64 lists an update, every update new ones. Both tasks of `heed.tasks.lookback` ask each token for an
 earlier digit. Of a test list of 80 tokens the log keeps the accuracy at positions 0 to 9, 10 to 19, …, 70 to
 79: the mask is causal, so position 9 of a list of 80 is position 9 of a list of 10.
 """
@@ -26,8 +26,8 @@ from torch.nn import functional as F
 
 import heed
 from heed.attention import MultiHeadAttention, causal_mask
-from heed.data import NO_ANSWER, latest_mark, lookbacks, three_back
 from heed.position import ALiBi, LearnedPosition, PositionalEncoding, RelativeBias, Rotary
+from heed.tasks import NO_ANSWER, any_length, endless, latest_mark, three_back
 from heed.train import train
 
 SEEDS, SEARCH_SEED = (0, 1, 2), 3
@@ -95,7 +95,7 @@ def learn(name, task, rate, seed, clip=None, updates=UPDATES):
     torch.manual_seed(seed)
     model, began = make(name, clip), time.monotonic()
     try:
-        train(model, lookbacks(TASKS[task], BATCH, LENGTHS, seed), loss, updates, rate)
+        train(model, endless(any_length, TASKS[task], BATCH, LENGTHS, seed=seed), loss, updates, rate)
     except ValueError:  # the loss is no longer a number
         return 0.0, [0.0] * (N_TEST // 10), 0.0
     seconds = round(time.monotonic() - began, 1)

@@ -178,9 +178,7 @@ def rows(rates=RATES, **setting):
     runs = [(rate, seed) for rate in rates for seed in SEEDS]
     given = {key: value for key, value in setting.items() if key != "part"}
     counts = learn(runs=runs, **given)
-    by_rate = {
-        str(rate): counts[i * len(SEEDS) : (i + 1) * len(SEEDS)] for i, rate in enumerate(rates)
-    }
+    by_rate = {str(rate): counts[i * len(SEEDS) : (i + 1) * len(SEEDS)] for i, rate in enumerate(rates)}
     entry = given | {"by rate": by_rate, "seconds": round(time.monotonic() - began, 1)}
     print(entry, flush=True)
     return entry

@@ -72,6 +72,7 @@ class Rereading(Translating):
 
 def ways(translator, folders):
     """How each name translates: from a list of sentences to a list of sentences."""
+
     def without_cache(sentences):
         with mock.patch.object(decode, "start_decoding", Rereading):
             return translator.translate(sentences, greedy)
@@ -124,7 +125,7 @@ def processor():
 def main(run=COMMITTED):
     """Export, measure, and write the log, again after each round."""
     run = Path(run)
-    translator = recipe.load(run)
+    translator = recipe.load_translator(run)
     pairs = multi30k("test")
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
     log = {

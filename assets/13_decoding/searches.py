@@ -189,7 +189,7 @@ PARTS = {"beams": beams, "samples": samples, "test": test, "rounded": rounded}
 
 def main(parts, run):
     """Measure these parts, and write the log after each."""
-    translator = recipe.load(run)
+    translator = recipe.load_translator(run)
     log = json.loads(LOG.read_text(encoding="utf-8")) if LOG.is_file() else {}
     log |= {
         "what": "a translator's searches on Multi30k, German to English: see searches.py",

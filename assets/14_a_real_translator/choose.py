@@ -24,7 +24,7 @@ from pathlib import Path
 import torch
 
 from heed import recipe
-from heed.decode import beam, greedy, translate
+from heed.decode import beam, greedy, translations
 from heed.evaluate import bleu
 from heed.text import Subwords
 
@@ -92,10 +92,11 @@ def neighbours(work):
 
 def measured(folder, pairs):
     """BLEU on the test captions, with its interval: greedy, and a beam of four."""
-    translator, (sources, references) = recipe.load(folder, precision="fp32"), zip(*pairs, strict=True)
+    translator = recipe.load_translator(folder, precision="fp32")
+    sources, references = zip(*pairs, strict=True)
     found = {}
     for name, search in {"greedy": greedy, "beam of 4": beam}.items():
-        said = translate(translator.model, translator.subwords, sources, search=search)
+        said = translations(translator.model, translator.subwords, sources, search=search)
         score = bleu(said, references)
         found[name] = {"bleu": round(score.value, 2), "interval": [round(score.low, 2), round(score.high, 2)]}
     return found | {"signature": score.signature}

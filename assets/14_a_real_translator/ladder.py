@@ -34,7 +34,7 @@ from torch.nn import functional as F
 from heed import checkpoint, recipe
 from heed.alignment import AttentionSeq2Seq
 from heed.data import TokenBatches
-from heed.decode import beam, greedy, translate
+from heed.decode import beam, greedy, translations
 from heed.engine import fit
 from heed.evaluate import bleu, chrf, paired
 from heed.loss import translation_loss
@@ -209,7 +209,7 @@ class Ladder:
         lengths, rungs, written = [len(source.split()) for source in sources], [], {}
 
         def said(model, search):
-            return translate(model.eval(), self.subwords, sources, search=search)
+            return translations(model.eval(), self.subwords, sources, search=search)
 
         def rung(name, model, folder, file, search, how, below):
             model.load_state_dict(checkpoint.load(folder / file)["model"])

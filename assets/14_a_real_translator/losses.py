@@ -31,7 +31,7 @@ def plain_loss(model, pairs):
 
 
 def main():
-    translator = recipe.load(HERE / "model")
+    translator = recipe.load_translator(HERE / "model")
     model, subwords, settings = translator
     log = {"measure": "cross-entropy of a target token, dropout off, no label smoothing", "captions": N}
     for name, split in (("training", "train"), ("held out", "val")):

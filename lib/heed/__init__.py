@@ -23,6 +23,7 @@ MODULES = (
     "bpe",
     "text",
     "data",
+    "tasks",
     "plot",
     "recurrent",
     "scores",

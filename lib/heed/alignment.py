@@ -237,7 +237,7 @@ def unused(y, n):
 def pointer_loss(model, batch):
     """Mean cross-entropy of the next position: −log of its attention weight.
 
-    batch: a `heed.data.PointBatch`, whose y holds −1 where a row has ended
+    batch: a `heed.tasks.PointBatch`, whose y holds −1 where a row has ended
     """
     x, y = batch.x, batch.y
     weights = model(x, y, unused(y, x.shape[1]))

@@ -37,21 +37,14 @@ def check_mask(mask, shape):
 
     It must be bool and broadcast to `shape`, that of the scores.
     """
-    meaning = (
-        "A mask is a bool tensor in which mask[i, j] is True "
-        "when query i may look at key j"
-    )
+    meaning = "A mask is a bool tensor in which mask[i, j] is True when query i may look at key j"
     if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool:
         given = getattr(mask, "dtype", type(mask).__name__)
-        raise ValueError(
-            f"{meaning}; this one is {given}. "
-            "A comparison such as `ids != PAD` gives one."
-        )
+        raise ValueError(f"{meaning}; this one is {given}. A comparison such as `ids != PAD` gives one.")
     sizes = zip(reversed(mask.shape), reversed(shape), strict=False)
     if mask.dim() > len(shape) or any(m not in (1, s) for m, s in sizes):
         raise ValueError(
-            f"{meaning}; it must broadcast to {tuple(shape)}, "
-            f"but this one is {tuple(mask.shape)}."
+            f"{meaning}; it must broadcast to {tuple(shape)}, but this one is {tuple(mask.shape)}."
         )
 
 
@@ -95,19 +88,13 @@ def record(model):
     modules = model.named_modules()
     layers = {name: m for name, m in modules if isinstance(m, MaskedSoftmax)}
     if not layers:
-        raise ValueError(
-            f"{type(model).__name__} has no attention to record: "
-            "it holds no MaskedSoftmax."
-        )
+        raise ValueError(f"{type(model).__name__} has no attention to record: it holds no MaskedSoftmax.")
     maps = {name: [] for name in layers}
 
     def keep(seen):
         return lambda module, inputs, weights: seen.append(weights.detach())
 
-    hooks = [
-        layer.register_forward_hook(keep(maps[name]))
-        for name, layer in layers.items()
-    ]
+    hooks = [layer.register_forward_hook(keep(maps[name])) for name, layer in layers.items()]
     try:
         yield maps
     finally:
@@ -316,9 +303,9 @@ def padding_mask(ids):
 class SelfAttention(nn.Module):
     """Every token of a sequence asks all tokens of the same sequence, at once.
 
-        Q = X W_Qᵀ,  K = X W_Kᵀ,  V = X W_Vᵀ
-        Z = softmax(QKᵀ / √d_k) V
-        (Vaswani et al. 2017, eq. 1, where q, k and v come from one sequence)
+    Q = X W_Qᵀ,  K = X W_Kᵀ,  V = X W_Vᵀ
+    Z = softmax(QKᵀ / √d_k) V
+    (Vaswani et al. 2017, eq. 1, where q, k and v come from one sequence)
     """
 
     def __init__(self, d_model, d_k, d_v):
@@ -361,46 +348,16 @@ def merge_heads(x):
     return x.transpose(1, 2).flatten(2)  # (b, n, h*d_k)
 
 
-class AttentionSteps(nn.Module):
-    """The steps of `MultiHeadAttention`; a variant overrides one of them.
-
-    In self-attention the queries are the last n_q of the n_k tokens: query i
-    has position n_k - n_q + i, with a cache of earlier tokens and without.
-    """
-
-    def queries(self, q, start):
-        """Project and split the queries; the first has position `start`."""
-        return split_heads(self.W_q(q), self.n_heads)
-
-    def keys_values(self, k, v, start):
-        """Project and split keys and values; the first has position `start`."""
-        k = split_heads(self.W_k(k), self.n_heads)
-        v = split_heads(self.W_v(v), self.n_heads)
-        return k, v
-
-    def bias(self, q, k):
-        """What a variant adds to the scores; None where it adds nothing."""
-        return None
-
-    def mix(self, q, k, v, mask):
-        """Attend in each head; the fused kernel never stores the weights."""
-        bias = self.bias(q, k)
-        dropout = self.dropout.p if self.training else 0.0
-        if not self.weights.recorded and fused_is_faster(q, k, dropout):
-            return fused_attention(q, k, v, mask, bias, dropout)
-        scores = scaled_dot_score(q, k)  # (b, h, n_q, n_k)
-        if bias is not None:
-            scores = scores + bias  # (b, h, n_q, n_k)
-        weights = self.dropout(self.weights(scores, mask))  # (b, h, n_q, n_k)
-        return expectation(weights, v)  # (b, h, n_q, d_k)
-
-
-class MultiHeadAttention(AttentionSteps):
+class MultiHeadAttention(nn.Module):
     """h attentions side by side, each in its own d_k = d_model / h dimensions.
 
         head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)
         MultiHead(Q, K, V) = [head_1; …; head_h] W^O
         (Vaswani et al. 2017, section 3.2.2)
+
+    A variant overrides one of the steps: `queries`, `keys_values`, `bias` or
+    `mix`. In self-attention the queries are the last n_q of the n_k tokens:
+    query i has position n_k - n_q + i, with a cache and without.
     """
 
     def __init__(self, d_model, n_heads, dropout=0.0):
@@ -432,6 +389,32 @@ class MultiHeadAttention(AttentionSteps):
         mixture = self.mix(q, k, v, mask)  # (b, h, n_q, d_k)
         return self.W_o(merge_heads(mixture))  # (b, n_q, d_model)
 
+    def queries(self, q, start):
+        """Project and split the queries; the first has position `start`."""
+        return split_heads(self.W_q(q), self.n_heads)
+
+    def keys_values(self, k, v, start):
+        """Project and split keys and values; the first has position `start`."""
+        k = split_heads(self.W_k(k), self.n_heads)
+        v = split_heads(self.W_v(v), self.n_heads)
+        return k, v
+
+    def bias(self, q, k):
+        """What a variant adds to the scores; None where it adds nothing."""
+        return None
+
+    def mix(self, q, k, v, mask):
+        """Attend in each head; the fused kernel never stores the weights."""
+        bias = self.bias(q, k)
+        dropout = self.dropout.p if self.training else 0.0
+        if not self.weights.recorded and fused_is_faster(q, k, dropout):
+            return fused_attention(q, k, v, mask, bias, dropout)
+        scores = scaled_dot_score(q, k)  # (b, h, n_q, n_k)
+        if bias is not None:
+            scores = scores + bias  # (b, h, n_q, n_k)
+        weights = self.dropout(self.weights(scores, mask))  # (b, h, n_q, n_k)
+        return expectation(weights, v)  # (b, h, n_q, d_k)
+
 
 def check_heads(d_model, n_heads):
     """Raise a ValueError if the heads cannot share the width equally.
@@ -443,7 +426,4 @@ def check_heads(d_model, n_heads):
     if n_heads < 1 or d_model % n_heads:
         fits = [h for h in range(1, d_model + 1) if d_model % h == 0]
         nearest = min(fits, key=lambda h: abs(h - n_heads))
-        raise ValueError(
-            f"{d_model=} is not divisible by {n_heads=}; "
-            f"the nearest that works is {nearest}."
-        )
+        raise ValueError(f"{d_model=} is not divisible by {n_heads=}; the nearest that works is {nearest}.")

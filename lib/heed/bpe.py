@@ -1,13 +1,11 @@
-"""Byte-pair encoding's engine and file; the idea is in `heed.text`.
+"""Byte-pair encoding's engine; the idea is in `heed.text`.
 
 What is hard work is handed to the package `tokenizers`. This module knows
 nothing about models or tensors.
 """
 
-import hashlib
 import json
 import re
-from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
@@ -37,9 +35,7 @@ def frequent_merges(lines, rare, n_tokens):
     """
     gaps = re.compile("|".join(map(re.escape, sorted(rare))) or "(?!)")
     parts = (part for line in lines for part in gaps.split(line))
-    trainer = trainers.BpeTrainer(
-        vocab_size=n_tokens, min_frequency=2, show_progress=False
-    )
+    trainer = trainers.BpeTrainer(vocab_size=n_tokens, min_frequency=2, show_progress=False)
     learner = by_words(models.BPE())
     learner.train_from_iterator(parts, trainer)
     return json.loads(learner.to_str())["model"]["merges"]
@@ -80,10 +76,7 @@ def check_room(size, n_fixed, characters, lines):
     n_fixed: special tokens and bytes, which it has in any case
     """
     if not any(lines):
-        raise ValueError(
-            f"there is no text to learn from: {len(lines)} lines, "
-            "all of them empty"
-        )
+        raise ValueError(f"there is no text to learn from: {len(lines)} lines, all of them empty")
     least = n_fixed + len(characters)
     if size < least:
         raise ValueError(
@@ -91,44 +84,3 @@ def check_room(size, n_fixed, characters, lines):
             f"{len(characters)} characters are {least} tokens before the first "
             "merge"
         )
-
-
-class Stored:
-    """The part of `heed.text.Subwords` that saves, loads and identifies it."""
-
-    def save(self, path):
-        """Write the vocabulary into one JSON file."""
-        Path(path).write_text(self._json(), encoding="utf-8", newline="\n")
-
-    @classmethod
-    def load(cls, path):
-        """Read what `save` has written.
-
-        Raises ValueError if the file is cut, or was made by other rules.
-        """
-        try:
-            held = json.loads(Path(path).read_text(encoding="utf-8"))
-            if held["words"] != WORDS:
-                raise ValueError(
-                    f"it splits words by {held['words']!r}, "
-                    f"and this version by {WORDS!r}"
-                )
-            return cls(held["characters"], held["merges"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"{path} is no vocabulary of sub-words: {error!r}. "
-                "Learn it again."
-            ) from error
-
-    @property
-    def fingerprint(self):
-        """The SHA-256 of all that decides how a text is encoded, in hex."""
-        return hashlib.sha256(self._json().encode()).hexdigest()
-
-    def _json(self):
-        held = {
-            "words": WORDS,
-            "characters": self.characters,
-            "merges": self.merges,
-        }
-        return json.dumps(held, ensure_ascii=False) + "\n"

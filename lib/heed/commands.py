@@ -123,7 +123,7 @@ def average(words):
     from heed import recipe
 
     to = words.to or words.model.with_name(words.model.name + "-average")
-    files = recipe.average(words.model, to, words.files)
+    files = recipe.average_snapshots(words.model, to, words.files)
     print(f"The average of {', '.join(file.name for file in files)} is in {to}.")
 
 
@@ -138,7 +138,7 @@ def export(words):
         if words.check
         else []
     )
-    translator = recipe.load(words.model, weights=words.weights)
+    translator = recipe.load_translator(words.model, weights=words.weights)
     recipe.export(translator, to, words.kind)
     print(f"The exported model is in {to}.")
     if words.check:
@@ -163,7 +163,7 @@ def show(words):
         raise ValueError(
             f"{words.to} is there, and is no page that could be replaced. Name another with --to."
         )
-    explorer = recipe.load(words.model, weights=words.weights).explore(words.sentence)
+    explorer = recipe.load_translator(words.model, weights=words.weights).explore(words.sentence)
     print(f"{explorer.title}\nOpen {explorer.save(words.to)} in a browser.")
 
 
@@ -223,7 +223,7 @@ class at_work:
             return
         from heed import recipe
 
-        translator = recipe.load(words.model, words.device, words.precision, words.weights)
+        translator = recipe.load_translator(words.model, words.device, words.precision, words.weights)
         self.helpers, search = workers(words, translator), wanted_search(words)
         self.model = lambda lines, watch: translator.translate(lines, search, self.inside, watch)
 

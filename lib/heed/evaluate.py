@@ -21,10 +21,7 @@ def exact_match(predictions, references):
 def check_pairs(predictions, references):
     """Raise a ValueError for lists that cannot be compared one by one."""
     if len(predictions) != len(references):
-        raise ValueError(
-            f"There are {len(predictions)} predictions "
-            f"for {len(references)} references."
-        )
+        raise ValueError(f"There are {len(predictions)} predictions for {len(references)} references.")
     if not references:
         raise ValueError("There is nothing to compare: both lists are empty.")
 
@@ -51,9 +48,7 @@ def spans(tags):
     for i, tag in enumerate([*tags, "O"]):
         prefix, _, name = tag.partition("-")
         if tag != "O" and (prefix not in ("B", "I") or not name):
-            raise ValueError(
-                f"Tag {i} is {tag!r}; a BIO tag is 'O', 'B-KIND' or 'I-KIND'."
-            )
+            raise ValueError(f"Tag {i} is {tag!r}; a BIO tag is 'O', 'B-KIND' or 'I-KIND'.")
         if kind is not None and (prefix != "I" or name != kind):
             found.add(Span(kind, start, i))
             kind = None
@@ -88,10 +83,7 @@ def span_f1(predictions, references):
     right = predicted = wanted = 0
     for i, (p, r) in enumerate(zip(predictions, references, strict=True)):
         if len(p) != len(r):
-            raise ValueError(
-                f"Sentence {i} has {len(p)} predicted tags "
-                f"and {len(r)} true ones."
-            )
+            raise ValueError(f"Sentence {i} has {len(p)} predicted tags and {len(r)} true ones.")
         found, true = spans(p), spans(r)
         right += len(found & true)
         predicted += len(found)
@@ -221,15 +213,9 @@ def check_texts(hypotheses, references):
     """Raise a ValueError for anything but two equally long lists of strings."""
     for name, texts in (("hypotheses", hypotheses), ("references", references)):
         if isinstance(texts, str):
-            raise ValueError(
-                f"The {name} are one string; "
-                f"for one sentence, give a list: [{texts[:40]!r}]."
-            )
+            raise ValueError(f"The {name} are one string; for one sentence, give a list: [{texts[:40]!r}].")
         wrong = [i for i, text in enumerate(texts) if not isinstance(text, str)]
         if wrong:
             found = type(texts[wrong[0]]).__name__
-            raise ValueError(
-                f"The {name} must be strings, "
-                f"but number {wrong[0]} is of type {found}."
-            )
+            raise ValueError(f"The {name} must be strings, but number {wrong[0]} is of type {found}.")
     check_pairs(hypotheses, references)

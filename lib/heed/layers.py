@@ -97,8 +97,8 @@ class SublayerConnection(nn.Module):
 class PostNormConnection(nn.Module):
     """A residual round a sublayer, with the norm after it (post-norm).
 
-        y = LN(x + Dropout(F(x)))
-        (Vaswani et al. 2017, sections 3.1 and 5.4)
+    y = LN(x + Dropout(F(x)))
+    (Vaswani et al. 2017, sections 3.1 and 5.4)
     """
 
     def __init__(self, size, dropout):
@@ -168,9 +168,7 @@ class EncoderLayer(nn.Module):
         self.size = size
         self.self_attention = self_attention
         self.feed_forward = feed_forward
-        self.sublayer = nn.ModuleList(
-            connection(size, dropout) for _ in range(2)
-        )
+        self.sublayer = nn.ModuleList(connection(size, dropout) for _ in range(2))
 
     def forward(self, x, mask, cache=None):
         """Carry the tokens through the layer.
@@ -181,9 +179,7 @@ class EncoderLayer(nn.Module):
 
         Returns (b, n, d_model).
         """
-        x = self.sublayer[0](
-            x, lambda x: self.self_attention(x, x, x, mask, cache)
-        )  # (b, n, d_model)
+        x = self.sublayer[0](x, lambda x: self.self_attention(x, x, x, mask, cache))  # (b, n, d_model)
         return self.sublayer[1](x, self.feed_forward)  # (b, n, d_model)
 
 
@@ -199,9 +195,7 @@ class DecoderLayer(nn.Module):
         self.self_attention = self_attention
         self.source_attention = source_attention
         self.feed_forward = feed_forward
-        self.sublayer = nn.ModuleList(
-            connection(size, dropout) for _ in range(3)
-        )
+        self.sublayer = nn.ModuleList(connection(size, dropout) for _ in range(3))
 
     def forward(self, x, memory, source_mask, target_mask, cache=None):
         """In source attention the decoder asks (q), the memory answers (k, v).
@@ -216,13 +210,9 @@ class DecoderLayer(nn.Module):
         Returns (b, n, d_model).
         """
         own, source = cache or (None, None)
-        x = self.sublayer[0](
-            x, lambda x: self.self_attention(x, x, x, target_mask, own)
-        )
+        x = self.sublayer[0](x, lambda x: self.self_attention(x, x, x, target_mask, own))
         x = self.sublayer[1](
             x,
-            lambda x: self.source_attention(
-                x, memory, memory, source_mask, source
-            ),
+            lambda x: self.source_attention(x, memory, memory, source_mask, source),
         )
         return self.sublayer[2](x, self.feed_forward)  # (b, n, d_model)

@@ -21,13 +21,9 @@ def smoothed(target, vocab, smoothing, dtype=None):
     Returns (n, vocab).
     """
     if not 0 <= smoothing < 1:
-        raise ValueError(
-            f"Smoothing must be at least 0 and below 1; got {smoothing}."
-        )
+        raise ValueError(f"Smoothing must be at least 0 and below 1; got {smoothing}.")
     size, device = (len(target), vocab), target.device
-    even = torch.full(
-        size, smoothing / vocab, dtype=dtype, device=device
-    )  # (n, vocab)
+    even = torch.full(size, smoothing / vocab, dtype=dtype, device=device)  # (n, vocab)
     rest = torch.full_like(even[:, :1], 1 - smoothing)  # (n, 1)
     return even.scatter_add(1, target[:, None], rest)  # (n, vocab)
 

@@ -28,10 +28,7 @@ def sinusoids(n, d_model, base=10_000.0, start=0):
     cosine come in pairs.
     """
     if d_model % 2:
-        raise ValueError(
-            "Sines and cosines come in pairs, so d_model must be even; "
-            f"it is {d_model}."
-        )
+        raise ValueError(f"Sines and cosines come in pairs, so d_model must be even; it is {d_model}.")
     position = torch.arange(start, start + n, dtype=torch.float64)[:, None]
     rate = base ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
     angle = position * rate
@@ -148,8 +145,8 @@ class RelativeBias(MultiHeadAttention):
 class ALiBi(MultiHeadAttention):
     """Subtract from each score a penalty that grows with the distance.
 
-        s_ij = q_iᵀk_j / √d_k − m |i − j|,  m = 2^(−8/h), 2^(−16/h), …, 2^(−8)
-        (after Press et al. 2022, section 3, who have j ≤ i; nothing is learned)
+    s_ij = q_iᵀk_j / √d_k − m |i − j|,  m = 2^(−8/h), 2^(−16/h), …, 2^(−8)
+    (after Press et al. 2022, section 3, who have j ≤ i; nothing is learned)
     """
 
     def bias(self, q, k):
@@ -181,8 +178,8 @@ def rotated(x, start=0, base=10_000.0):
 class Rotary(MultiHeadAttention):
     """Rotate queries and keys: positions enter a score only as a distance.
 
-        s_ij = (R_i q_i)ᵀ(R_j k_j) / √d_k = (R_{i−j} q_i)ᵀ k_j / √d_k
-        (RoPE: Su et al. 2021, section 3.2; values are not rotated)
+    s_ij = (R_i q_i)ᵀ(R_j k_j) / √d_k = (R_{i−j} q_i)ᵀ k_j / √d_k
+    (RoPE: Su et al. 2021, section 3.2; values are not rotated)
     """
 
     def queries(self, q, start):

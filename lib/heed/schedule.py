@@ -15,9 +15,7 @@ def noam(step, d_model, warmup, factor=1.0):
     Returns the rate. Raises ValueError for a step or a warmup below 1.
     """
     if step < 1 or warmup < 1:
-        raise ValueError(
-            f"step and warmup must be at least 1; got {step=}, {warmup=}."
-        )
+        raise ValueError(f"step and warmup must be at least 1; got {step=}, {warmup=}.")
     return factor * d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)
 
 
@@ -66,8 +64,7 @@ def inverse_root(progress, warmup):
     """
     if progress < 0 or not 0 < warmup <= 1:
         raise ValueError(
-            "progress must be at least 0, and warmup above 0 and at most 1; "
-            f"got {progress=}, {warmup=}."
+            f"progress must be at least 0, and warmup above 0 and at most 1; got {progress=}, {warmup=}."
         )
     if progress < warmup:
         return progress / warmup

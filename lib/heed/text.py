@@ -4,7 +4,10 @@ This module knows nothing about models. It owns the four special tokens, and the
 sentence that a reader sees when a token id points outside a vocabulary.
 """
 
+import hashlib
+import json
 from collections import Counter
+from pathlib import Path
 
 import torch
 
@@ -27,18 +30,13 @@ def check_ids(ids, n, position=()):
 
     Raises ValueError with the first wrong id, its position and n.
     """
-    if isinstance(ids, (list, tuple)) and any(
-        isinstance(i, (list, tuple, torch.Tensor)) for i in ids
-    ):
+    if isinstance(ids, (list, tuple)) and any(isinstance(i, (list, tuple, torch.Tensor)) for i in ids):
         for i, inner in enumerate(ids):
             check_ids(inner, n, (*position, i))
         return
     ids = torch.as_tensor(ids)
     if ids.numel() and (ids.is_floating_point() or ids.dtype == torch.bool):
-        raise ValueError(
-            f"token ids are whole numbers, but these are {ids.dtype}: "
-            "make them with encode()"
-        )
+        raise ValueError(f"token ids are whole numbers, but these are {ids.dtype}: make them with encode()")
     ids = ids.long()  # a small type would wrap n
     wrong = ((ids < 0) | (ids >= n)).nonzero()
     if len(wrong):
@@ -128,8 +126,37 @@ class Characters(Vocabulary):
         return data.decode(errors="replace")
 
 
-class Merged(Characters):
-    """Characters, and the longer tokens that merges make of them within words.
+def learn_merges(lines, size):
+    """Merge the most frequent neighbours, again and again, up to `size` tokens.
+
+    A character seen less than once in a million is not worth a token: it is
+    spelled in bytes, which gives the bytes something to learn from. The same
+    lines give the same vocabulary, on any machine.
+
+    lines: strings, of the training data only
+    size: tokens in the vocabulary, the 4 special ones, the 256 bytes and the
+        characters among them; if no pair is left that occurs twice, there are
+        fewer
+
+    Returns characters and merges, for `Subwords`. Raises ValueError without text,
+    or room for its characters.
+    """
+    lines = [bpe.without_surrogates(line) for line in lines]
+    counts = Counter()
+    for line in lines:
+        counts.update(line)
+    total = counts.total()
+    rare = {token for token, n in counts.items() if n * 1_000_000 < total}
+    characters = sorted(counts.keys() - rare)
+    n_fixed = len(SPECIAL) + len(BYTES)
+    bpe.check_room(size, n_fixed, characters, lines)
+    return characters, bpe.frequent_merges(lines, rare, size - n_fixed)
+
+
+class Subwords(Characters):
+    """Byte-pair encoding: pieces of words, in which no character is unknown.
+
+    Characters, and the longer tokens that merges make of them within words.
 
     Encoding splits the text into words and signs, and makes the merges in each,
     in their order (Sennrich, Haddow & Birch 2016, algorithm 1; bytes and spaces
@@ -151,6 +178,11 @@ class Merged(Characters):
         super().__init__([*self.characters, *longer])
         self.bpe = bpe.encoder(self.ids, self.merges)
 
+    @classmethod
+    def learn(cls, lines, size):
+        """The vocabulary of `size` tokens that `learn_merges` finds."""
+        return cls(*learn_merges(lines, size))
+
     def encode(self, text, bos=False, eos=False):
         """Turn a string into a list of ids, on request between BOS and EOS."""
         ids = self.bpe.encode(bpe.without_surrogates(text)).ids
@@ -165,41 +197,33 @@ class Merged(Characters):
         check_ids(ids, len(self))
         return [self.tokens[int(i)].translate(MARKS) for i in ids]
 
-
-def learn_merges(lines, size):
-    """Merge the most frequent neighbours, again and again, up to `size` tokens.
-
-    A character seen less than once in a million is not worth a token: it is
-    spelled in bytes, which gives the bytes something to learn from. The same
-    lines give the same vocabulary, on any machine.
-
-    lines: strings, of the training data only
-    size: tokens in the vocabulary, the 4 special ones, the 256 bytes and the
-        characters among them; if no pair is left that occurs twice, there are
-        fewer
-
-    Returns characters and merges, for `Merged`. Raises ValueError without text,
-    or room for its characters.
-    """
-    lines = [bpe.without_surrogates(line) for line in lines]
-    counts = Counter()
-    for line in lines:
-        counts.update(line)
-    total = counts.total()
-    rare = {token for token, n in counts.items() if n * 1_000_000 < total}
-    characters = sorted(counts.keys() - rare)
-    n_fixed = len(SPECIAL) + len(BYTES)
-    bpe.check_room(size, n_fixed, characters, lines)
-    return characters, bpe.frequent_merges(lines, rare, size - n_fixed)
-
-
-class Subwords(bpe.Stored, Merged):
-    """Byte-pair encoding: pieces of words, in which no character is unknown.
-
-    `Stored` adds `save`, `load` and a `fingerprint`.
-    """
+    def save(self, path):
+        """Write the vocabulary into one JSON file."""
+        Path(path).write_text(self._json(), encoding="utf-8", newline="\n")
 
     @classmethod
-    def learn(cls, lines, size):
-        """The vocabulary of `size` tokens that `learn_merges` finds."""
-        return cls(*learn_merges(lines, size))
+    def load(cls, path):
+        """Read what `save` has written.
+
+        Raises ValueError if the file is cut, or was made by other rules.
+        """
+        try:
+            held = json.loads(Path(path).read_text(encoding="utf-8"))
+            if held["words"] != bpe.WORDS:
+                raise ValueError(f"it splits words by {held['words']!r}, and this version by {bpe.WORDS!r}")
+            return cls(held["characters"], held["merges"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path} is no vocabulary of sub-words: {error!r}. Learn it again.") from error
+
+    @property
+    def fingerprint(self):
+        """The SHA-256 of all that decides how a text is encoded, in hex."""
+        return hashlib.sha256(self._json().encode()).hexdigest()
+
+    def _json(self):
+        held = {
+            "words": bpe.WORDS,
+            "characters": self.characters,
+            "merges": self.merges,
+        }
+        return json.dumps(held, ensure_ascii=False) + "\n"

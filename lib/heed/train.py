@@ -25,10 +25,7 @@ def sequence_loss(model, batch):
     such as an `EncoderDecoder`.
     """
     if hasattr(model, "generator"):
-        raise ValueError(
-            f"{type(model).__name__} returns vectors, not scores: "
-            "use `translation_loss`."
-        )
+        raise ValueError(f"{type(model).__name__} returns vectors, not scores: use `translation_loss`.")
     logits = model(batch.source, batch.target_in)  # (b, n_target, vocab)
     logits, target = logits.flatten(0, 1), batch.target_out.flatten()
     return F.cross_entropy(logits, target, ignore_index=PAD)
@@ -82,9 +79,7 @@ def update(model, batch, loss, optimiser, clip):
     """
     value = loss(model, batch)
     if not torch.isfinite(value):
-        raise ValueError(
-            f"The loss is {value.item()}. Try a lower learning rate."
-        )
+        raise ValueError(f"The loss is {value.item()}. Try a lower learning rate.")
     optimiser.zero_grad()
     value.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
@@ -96,10 +91,7 @@ def next_batch(batches, step, n_steps):
     """The next batch. Raises ValueError if there is none."""
     for batch in batches:
         return batch
-    raise ValueError(
-        f"The batches ran out after {step} of {n_steps} steps; "
-        "`batches` must be endless."
-    )
+    raise ValueError(f"The batches ran out after {step} of {n_steps} steps; `batches` must be endless.")
 
 
 def look(model, watch, step):

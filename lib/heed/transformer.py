@@ -253,9 +253,7 @@ def connections(norm):
     """
     known = {"pre": SublayerConnection, "post": PostNormConnection}
     if norm not in known:
-        raise ValueError(
-            f'The norm stands "pre" or "post" the sublayer; got {norm!r}.'
-        )
+        raise ValueError(f'The norm stands "pre" or "post" the sublayer; got {norm!r}.')
     return known[norm]
 
 

@@ -29,7 +29,6 @@ import dis
 import functools
 import importlib
 import inspect
-import pkgutil
 import sys
 import traceback
 from contextlib import nullcontext
@@ -38,6 +37,11 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 __all__ = ["NotYet", "Refusing", "exercise", "expect", "expect_close", "expect_shape", "without"]
+
+CHAPTERS = (
+    *("preface", "recurrent", "seq2seq", "additive", "scores", "kinds", "self_attention", "masks", "heads"),
+    *("positions", "residuals", "transformer", "from_nothing", "training", "decoding", "translator"),
+)
 
 # For `without`: what all of torch's derivatives go through, and the names of its matrix products.
 AUTOGRAD = torch.autograd.grad, torch.autograd.backward, torch.autograd.forward_ad.make_dual
@@ -269,8 +273,19 @@ def close(tensor, other):
 
 def __getattr__(name):
     """Find a check by its name, in whichever chapter's file it stands."""
-    for chapter in pkgutil.iter_modules(__path__):
-        found = vars(importlib.import_module(f"{__name__}.{chapter.name}")).get(name)
-        if getattr(found, "is_exercise", False):
-            return found
+    found = None if name.startswith("_") else exercises().get(name)
+    if found:
+        return found
     raise AttributeError(f"There is no check of the name {name!r} in heed.check.")
+
+
+def __dir__():
+    """What `check.<TAB>` completes: the checks."""
+    return sorted({*__all__, *exercises()})
+
+
+@functools.cache
+def exercises():
+    """All checks by their names, chapter by chapter."""
+    files = [importlib.import_module(f"{__name__}.{chapter}") for chapter in CHAPTERS]
+    return {name: it for file in files for name, it in vars(file).items() if hasattr(it, "is_exercise")}

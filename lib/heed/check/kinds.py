@@ -5,7 +5,7 @@ from torch.nn import functional as F
 
 from heed.attention import attention
 from heed.check import AUTOGRAD, exercise, expect, expect_close, expect_shape, without
-from heed.data import hulls
+from heed.tasks import hulls
 
 
 def onehot(z, n):

@@ -6,7 +6,7 @@ import torch
 
 from heed.attention import SelfAttention, attention, dependence
 from heed.check import PRODUCTS, exercise, expect, expect_close, expect_shape, without
-from heed.data import recall
+from heed.tasks import recall
 
 
 def drawn(*shapes):

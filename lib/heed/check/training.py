@@ -99,9 +99,7 @@ def smooth_cross_entropy(yours):
             return -(of * right + rest * log_p.sum(-1))[rows].sum()
 
         e, n = epsilon, int(keep.sum())
-        true = F.cross_entropy(
-            logits, target, ignore_index=PAD, label_smoothing=epsilon, reduction="sum"
-        )
+        true = F.cross_entropy(logits, target, ignore_index=PAD, label_smoothing=epsilon, reduction="sum")
         everywhere = torch.ones_like(keep)
         wrong = {
             "Rows whose target is PAD are in the sum: leave them out.": total(1 - e, e / 5, everywhere),

@@ -171,17 +171,23 @@ def feed_forward(yours):
         typical={
             "There is no non-linearity: without max(0, ·) the two matrices are one.": straight @ W_2.T + b_2,
             "There is no non-linearity, and the biases are missing.": x @ W_1.T @ W_2.T,
-            "The non-linearity stands at the end; it belongs between the two matrices.":
-                (straight @ W_2.T + b_2).relu(),
-            "There is a second non-linearity at the end, so that no output can be negative.":
-                (hidden @ W_2.T + b_2).relu(),
+            "The non-linearity stands at the end; it belongs between the two matrices.": (
+                straight @ W_2.T + b_2
+            ).relu(),
+            "There is a second non-linearity at the end, so that no output can be negative.": (
+                hidden @ W_2.T + b_2
+            ).relu(),
             "The bias b_2 is missing.": hidden @ W_2.T,
             "The bias b_1 is missing.": (x @ W_1.T).relu() @ W_2.T + b_2,
             "Both biases are missing.": (x @ W_1.T).relu() @ W_2.T,
-            "The bias b_1 comes after the non-linearity; it shifts the corner, so it belongs before.":
-                ((x @ W_1.T).relu() + b_1) @ W_2.T + b_2,
-            "The input is added. The residual is the connection's business, not the network's.":
-                x + hidden @ W_2.T + b_2,
+            "The bias b_1 comes after the non-linearity; it shifts the corner, so it belongs before.": (
+                (x @ W_1.T).relu() + b_1
+            )
+            @ W_2.T
+            + b_2,
+            "The input is added. The residual is the connection's business, not the network's.": x
+            + hidden @ W_2.T
+            + b_2,
         },
     )
 

@@ -6,7 +6,7 @@ import torch
 
 from heed.check import exercise, expect, expect_close, without
 from heed.checkpoint import average
-from heed.text import Merged
+from heed.text import Subwords
 
 MERGES = [("u", "n"), ("un", "d"), ("h", "und"), ("r", "o"), ("hund", "e"), ("o", "t")]
 MERGES += [("n", "n"), ("b", "u")]
@@ -44,7 +44,7 @@ def longest_first(word, merges):
 
 
 @exercise
-@without(Merged.__init__)
+@without(Subwords.__init__)
 def split_word(yours):
     """every word is cut by the merges, in the order in which they were learned"""
     for word in ("hunde", "rot", "bund", "unrund", "rotunde", "", "unnot", "annnn"):
@@ -120,8 +120,10 @@ def mean_state(yours):
                 "This is the sum: divide by the number of states.": sum(three),
                 "This is the last state. The mean of all three is wanted.": three[-1],
                 "Only two states went into it: do not forget the first one.": (three[1] + three[2]) / 2,
-                "Each state was averaged with what was there before, so the last counts half: sum up first.":
-                    ((three[0] + three[1]) / 2 + three[2]) / 2,
+                "Each state was averaged with what was there before, so the last counts half: add first.": (
+                    (three[0] + three[1]) / 2 + three[2]
+                )
+                / 2,
             },
         )
     steps = answer["steps"]
@@ -148,16 +150,25 @@ def mean_distance(yours):
         "the mean distance",
         typical={
             "This is the sum over all rows; the mean over the n rows is wanted.": (weights * far).sum(),
-            "The mean runs over all n² cells. A row's weights sum to one: divide by the n rows only.":
-                (weights * far).mean(),
-            "Without |…| looking ahead and looking back cancel out.":
-                (weights * (positions[:, None] - positions)).sum() / 5,
-            "Without |…| looking ahead and looking back cancel out: take the absolute value.":
-                (weights * (positions - positions[:, None])).sum() / 5,
+            "The mean runs over all n² cells. A row's weights sum to one: divide by the n rows only.": (
+                weights * far
+            ).mean(),
+            "Without |…| looking ahead and looking back cancel out.": (
+                weights * (positions[:, None] - positions)
+            ).sum()
+            / 5,
+            "Without |…| looking ahead and looking back cancel out: take the absolute value.": (
+                weights * (positions - positions[:, None])
+            ).sum()
+            / 5,
             "This is the squared distance.": (weights * far**2).sum() / 5,
             "The weights are not used: all positions count the same here.": far.mean(),
-            "Only the position with the largest weight counts here; all count, each by its weight.":
-                (weights.argmax(-1) - torch.arange(5)).abs().double().mean(),
+            "Only the position with the largest weight counts here; all count, each by its weight.": (
+                weights.argmax(-1) - torch.arange(5)
+            )
+            .abs()
+            .double()
+            .mean(),
         },
     )
     itself = torch.as_tensor(yours(torch.eye(3).double()), dtype=torch.float64)

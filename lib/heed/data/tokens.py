@@ -39,14 +39,12 @@ class TokenBatches:
     def __init__(self, pairs, n_tokens, seed=0):
         self.pairs, self.n_tokens, self.seed = list(pairs), n_tokens, seed
         self.lengths = [(len(s), len(t)) for s, t in self.pairs]
-        check_pairs(self.pairs, n_tokens)
+        check_lengths(self.pairs, n_tokens)
 
     def epoch(self, k):
         """The batches of epoch k, shuffled: lists of indices into `pairs`."""
         rng = random.Random(f"{self.seed} {k}")
-        keys = [
-            (max(s, t), t - s + NOISE * rng.random()) for s, t in self.lengths
-        ]
+        keys = [(max(s, t), t - s + NOISE * rng.random()) for s, t in self.lengths]
         plan = [[]]
         for i in sorted(range(len(keys)), key=keys.__getitem__):
             widest = max(self.lengths[i])  # none in this batch is longer
@@ -69,7 +67,7 @@ class TokenBatches:
         return padding(self)
 
 
-def check_pairs(pairs, n_tokens):
+def check_lengths(pairs, n_tokens):
     """Refuse what cannot stand in batches of so many tokens.
 
     Raises ValueError if there is no pair, if a target lacks BOS or EOS, or if a

@@ -132,9 +132,17 @@ def curves(x, series, title="", xlabel="", ylabel="", bands=None, ax=None, estim
     across, rows, which, statistic = _long(x, series, bands or {}, estimator)
     ax = plt.subplots()[1] if ax is None else ax
     sns.lineplot(
-        x=across, y=rows, hue=which, palette=sns.color_palette(n_colors=len(names)), style=which,
-        markers=(MARKERS * len(names))[: len(names)], err_kws={"linewidth": 0}, legend=False, ax=ax,
-        sort=False, **{"estimator": None, **statistic},
+        x=across,
+        y=rows,
+        hue=which,
+        palette=sns.color_palette(n_colors=len(names)),
+        style=which,
+        markers=(MARKERS * len(names))[: len(names)],
+        err_kws={"linewidth": 0},
+        legend=False,
+        ax=ax,
+        sort=False,
+        **{"estimator": None, **statistic},
     )
     lines = ax.lines[-len(names) :]
     for number, (line, name) in enumerate(zip(lines, names, strict=True)):
@@ -178,8 +186,13 @@ class EndLabel(Annotation):
 
     def __init__(self, line, group):
         super().__init__(
-            line.get_label(), line.get_xydata()[-1], xytext=(9, 0), textcoords="offset points", va="center",
-            color=as_text(line.get_color()), annotation_clip=False,
+            line.get_label(),
+            line.get_xydata()[-1],
+            xytext=(9, 0),
+            textcoords="offset points",
+            va="center",
+            color=as_text(line.get_color()),
+            annotation_clip=False,
         )
         self.group = group
 
@@ -235,14 +248,14 @@ def significant(values):
     return [signed(f"{value:{form}}") for value in shown]
 
 
-def numbers(values):
+def as_array(values):
     """The values as a numpy array of floats; a tensor may carry gradients."""
     return np.asarray(values.detach().cpu().double() if hasattr(values, "detach") else values, dtype=float)
 
 
 def _table(values, masked=False):
     """The values as a table of floats, or a ValueError that says why not."""
-    values = numbers(values)
+    values = as_array(values)
     if values.ndim != 2 or values.size == 0:
         raise ValueError(f"a map needs a table (n_q, n_k) of one cell or more, not shape {values.shape}")
     bad = np.argwhere(~(np.isfinite(values) | (masked & (values == -np.inf))))
@@ -254,7 +267,7 @@ def _table(values, masked=False):
 
 def _row(values, name, n=None):
     """The values as n floats, or a ValueError that says why not."""
-    values = numbers(values)
+    values = as_array(values)
     if values.ndim != 1 or values.size == 0 or n not in (None, len(values)):
         wanted = "one number or more" if n is None else f"{n} numbers"
         raise ValueError(f"{name} needs {wanted} in a row, but the shape is {values.shape}")
@@ -283,14 +296,14 @@ def _long(x, series, bands, estimator):
     for name in bands:
         if name not in series:
             raise ValueError(f"the band {name!r} belongs to none of the series {list(series)}")
-    several = bool(bands) or any(numbers(values).ndim == 2 for values in series.values())
+    several = bool(bands) or any(as_array(values).ndim == 2 for values in series.values())
     parts = []
     for number, (name, values) in enumerate(series.items()):
         across = _row(x[name] if isinstance(x, dict) else x, f"x of {name!r}")
         found, times = np.unique(across, return_counts=True)
         if several and times.max() > 1:
             raise ValueError(f"x of {name!r} has {found[times.argmax()]:g} twice, and a band needs it once")
-        values = numbers(values)
+        values = as_array(values)
         runs = values if values.ndim == 2 and len(values) and not bands else [values]
         rows = [_row(run, repr(name), len(across)) for run in runs]
         rows += _band(bands[name], name, len(across)) if name in bands else ()
@@ -374,9 +387,19 @@ def _map(values, cells, rows, columns, title, xlabel, ylabel, ax, colours, low, 
     else:
         place, direction = [0, -0.25 / tall, max(1, 1.5 / wide), 0.13 / tall], "horizontal"
     sns.heatmap(
-        values, mask=np.isinf(values), cmap=colours, vmin=low, vmax=high, square=True, linewidths=0.4,
-        linecolor="#CCCCCC", xticklabels=False, yticklabels=False, cbar_ax=ax.inset_axes(place),
-        cbar_kws={"orientation": direction, "label": written(meaning)}, ax=ax,
+        values,
+        mask=np.isinf(values),
+        cmap=colours,
+        vmin=low,
+        vmax=high,
+        square=True,
+        linewidths=0.4,
+        linecolor="#CCCCCC",
+        xticklabels=False,
+        yticklabels=False,
+        cbar_ax=ax.inset_axes(place),
+        cbar_kws={"orientation": direction, "label": written(meaning)},
+        ax=ax,
         transform=Affine2D().translate(-0.5, -0.5) + ax.transData,  # so that cell (i, j) is about (j, i)
     )
     mesh = ax.collections[-1]
@@ -388,8 +411,16 @@ def _map(values, cells, rows, columns, title, xlabel, ylabel, ax, colours, low, 
     ax.tick_params(which="major", length=0, pad=4)
     ax.set_yticks(range(n_rows), rows, fontsize=size, parse_math=False)
     anchor = {0: ("center", "bottom"), 45: ("left", "bottom"), 90: ("left", "center")}[turn]
-    ax.set_xticks(range(n_columns), columns, fontsize=size, parse_math=False, rotation=turn,
-                  rotation_mode="anchor", ha=anchor[0], va=anchor[1])
+    ax.set_xticks(
+        range(n_columns),
+        columns,
+        fontsize=size,
+        parse_math=False,
+        rotation=turn,
+        rotation_mode="anchor",
+        ha=anchor[0],
+        va=anchor[1],
+    )
     if side >= 0.36:
         for (i, j), value in np.ndenumerate(values):
             ink = ink_on(colours(mesh.norm(value))) if np.isfinite(value) else INK
@@ -430,9 +461,17 @@ def _bars(labels, series, bands, ax, estimator, upright):
     new, ax = ax is None, plt.subplots(figsize=size)[1] if ax is None else ax
     along = {"x": places, "y": rows} if upright else {"x": rows, "y": places}
     sns.barplot(
-        **along, orient="x" if upright else "y", hue=which, palette=sns.color_palette(n_colors=len(names)),
-        saturation=1, gap=0.08, edgecolor="white", err_kws={"color": INK, "linewidth": 1.4}, legend=False,
-        ax=ax, **{"errorbar": None, **statistic},
+        **along,
+        orient="x" if upright else "y",
+        hue=which,
+        palette=sns.color_palette(n_colors=len(names)),
+        saturation=1,
+        gap=0.08,
+        edgecolor="white",
+        err_kws={"color": INK, "linewidth": 1.4},
+        legend=False,
+        ax=ax,
+        **{"errorbar": None, **statistic},
     )
     groups = ax.containers[-len(names) :]
     bars = [(number, place, bar) for number, group in enumerate(groups) for place, bar in enumerate(group)]
@@ -443,10 +482,13 @@ def _bars(labels, series, bands, ax, estimator, upright):
         end, away = (reach.max(), 1) if value >= 0 else (reach.min(), -1)
         middle = bar.get_center()[0 if upright else 1]
         ax.annotate(
-            text, (middle, end) if upright else (end, middle),
-            xytext=(0, 3 * away) if upright else (4 * away, 0), textcoords="offset points",
+            text,
+            (middle, end) if upright else (end, middle),
+            xytext=(0, 3 * away) if upright else (4 * away, 0),
+            textcoords="offset points",
             ha="center" if upright else ("left" if away > 0 else "right"),
-            va="center" if not upright else ("bottom" if away > 0 else "top"), fontsize=9,
+            va="center" if not upright else ("bottom" if away > 0 else "top"),
+            fontsize=9,
         )
     if len(series) > 1 and new:
         ax.figure.legend(groups, names, loc="outside lower center", ncols=len(series))
@@ -457,8 +499,14 @@ def _bars(labels, series, bands, ax, estimator, upright):
         room = ax.get_window_extent().width / ax.figure.dpi / len(labels)
         labels = [wrapped(ax.figure, label, 0.95 * room, size=10) for label in labels]
         turned = inches(ax.figure, labels, 10)[0] > 0.95 * room
-        ax.set_xticks(range(len(labels)), labels, parse_math=False, rotation=40 if turned else 0,
-                      ha="right" if turned else "center", rotation_mode="anchor")
+        ax.set_xticks(
+            range(len(labels)),
+            labels,
+            parse_math=False,
+            rotation=40 if turned else 0,
+            ha="right" if turned else "center",
+            rotation_mode="anchor",
+        )
         ax.margins(y=0.12)
         ax.axhline(0, color=INK, linewidth=0.8)
     else:

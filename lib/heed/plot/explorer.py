@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.colors import to_hex
 
-from heed.plot.charts import numbers
+from heed.plot.charts import as_array
 from heed.plot.style import WEIGHTS, ink_on
 
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
@@ -37,7 +37,7 @@ def explorer(maps, rows, columns, title="Attention"):
         raise ValueError("an explorer needs at least one map of weights, got none")
     kinds = []
     for name, given in maps.items():
-        weights = numbers(given)
+        weights = as_array(given)
         labels = [tokens[name] if isinstance(tokens, dict) else tokens for tokens in (rows, columns)]
         _check(name, weights, *labels)
         kinds.append(_Kind(str(name), weights, *([_visible(token) for token in line] for line in labels)))

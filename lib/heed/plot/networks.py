@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
 
-from heed.plot.charts import inches, numbers, wrapped
+from heed.plot.charts import as_array, inches, wrapped
 from heed.plot.style import INK, written
 
 PAGE = 7.0  # inches: what fits beside the margins of a notebook
@@ -93,7 +93,7 @@ def attending(inputs, outputs, weights, title="", ax=None):
     Returns the Axes.
     Raises ValueError if there is not one weight an input, or a weight is not between 0 and 1.
     """
-    inputs, outputs, weights = _tokens(inputs, "x", 4), _tokens(outputs, "y", 1), numbers(weights)
+    inputs, outputs, weights = _tokens(inputs, "x", 4), _tokens(outputs, "y", 1), as_array(weights)
     if weights.shape != (len(inputs),):
         raise ValueError(f"{len(inputs)} inputs need {len(inputs)} weights, but the shape is {weights.shape}")
     _check_weights(weights)
@@ -156,7 +156,7 @@ def alignment(weights, source, target, title="", ax=None):
     Returns the Axes.
     Raises ValueError if the labels do not fit the table or a weight is not between 0 and 1.
     """
-    weights = numbers(weights)
+    weights = as_array(weights)
     source, target = _tokens(source, "x", 1), _tokens(target, "y", 1)
     if weights.shape != (len(target), len(source)):
         raise ValueError(
@@ -299,10 +299,12 @@ class Page:
         room = self.room - 0.8  # the names at the side take the rest
         closer = [density for density in DENSITIES if density[0] <= self.size]  # than the rows before
         for self.size, self.radius, gap in closer:  # as airy as the page allows
-            widths = gap + np.array([
-                max([2 * self.radius, *(self.width(token) for token in column if token is not None)])
-                for column in zip(*rows, strict=True)
-            ])
+            widths = gap + np.array(
+                [
+                    max([2 * self.radius, *(self.width(token) for token in column if token is not None)])
+                    for column in zip(*rows, strict=True)
+                ]
+            )
             widths[leave[0]] += leave[1]
             if widths.sum() < room or not (self.new or self.radius > 0.16):  # a given Axes: shrink it all
                 break
@@ -323,8 +325,14 @@ class Page:
         width = self.width(token) if width is None else width
         fill, edge = LOOKS[role]
         patch = FancyBboxPatch(
-            (x - width / 2, y - height / 2), width, height, boxstyle="round,pad=0,rounding_size=0.07",
-            facecolor=fill, edgecolor=edge, linewidth=1.2, zorder=3,
+            (x - width / 2, y - height / 2),
+            width,
+            height,
+            boxstyle="round,pad=0,rounding_size=0.07",
+            facecolor=fill,
+            edgecolor=edge,
+            linewidth=1.2,
+            zorder=3,
         )
         return self.put(patch, token, x, y, width, height)
 
@@ -367,11 +375,20 @@ class Page:
         (x0, y0), (x1, y1) = start.place, end.place
         patches = [None if isinstance(shape, Spot) else shape for shape in (start, end)]
         arrow = FancyArrowPatch(
-            (x0, y0 + up), (x1, y1 + up), patchA=patches[0], patchB=patches[1],
-            shrinkA=1 if patches[0] else 0, shrinkB=1,
-            arrowstyle="-|>,head_length=0.4,head_width=0.19", mutation_scale=9 + 2 * width, linewidth=width,
-            linestyle=(0, (4, 2)) if dashed else "-", color=LOOKS[role][1] if role else "#555555",
-            zorder=2, capstyle="butt", joinstyle="miter",
+            (x0, y0 + up),
+            (x1, y1 + up),
+            patchA=patches[0],
+            patchB=patches[1],
+            shrinkA=1 if patches[0] else 0,
+            shrinkB=1,
+            arrowstyle="-|>,head_length=0.4,head_width=0.19",
+            mutation_scale=9 + 2 * width,
+            linewidth=width,
+            linestyle=(0, (4, 2)) if dashed else "-",
+            color=LOOKS[role][1] if role else "#555555",
+            zorder=2,
+            capstyle="butt",
+            joinstyle="miter",
         )
         return self.ax.add_patch(arrow)
 
@@ -390,8 +407,14 @@ class Page:
         """A line from the top of one box to the bottom of another, as wide and as dark as the weight."""
         (x0, y0), (x1, y1) = start.place, end.place
         shade = 0.82 * max(0, 1 - weight)  # rounding may lift a weight above 1
-        self.ax.plot([x0, x1], [y0 + 0.17, y1 - 0.17], linewidth=0.5 + 6 * weight, solid_capstyle="butt",
-                     color=(shade, 0.35 + 0.65 * shade, 0.6 + 0.4 * shade), zorder=1 + weight)
+        self.ax.plot(
+            [x0, x1],
+            [y0 + 0.17, y1 - 0.17],
+            linewidth=0.5 + 6 * weight,
+            solid_capstyle="butt",
+            color=(shade, 0.35 + 0.65 * shade, 0.6 + 0.4 * shade),
+            zorder=1 + weight,
+        )
 
     def chain(self, states, both=False):
         """Recurrence: an arrow from each state to the next, and with `both` one back."""

@@ -2,7 +2,7 @@
 
 `read` gives a recipe as a dictionary of sections, every value checked: `recipe["model"]["d_model"]`. Then
 `sentences`, `learn_subwords`, `encoded` and `build` make of it what a training needs. A trained model is a
-folder with recipe.toml, subwords.json and model.safetensors; `load` opens it as a `Translator`.
+folder with recipe.toml, subwords.json and model.safetensors; `load_translator` opens it as a `Translator`.
 """
 
 from heed.recipe.corpus import Corpus, encoded, fingerprint, learn_subwords, parallel, sentences
@@ -10,14 +10,14 @@ from heed.recipe.export import Exported, export
 from heed.recipe.keys import SECTIONS, reference
 from heed.recipe.toml import differences, find, read, to_toml
 from heed.recipe.training import rehearse, train
-from heed.recipe.translator import Translator, average, build, load
+from heed.recipe.translator import Translator, average_snapshots, build, load_translator
 
 __all__ = [
     "SECTIONS",
     "Corpus",
     "Exported",
     "Translator",
-    "average",
+    "average_snapshots",
     "build",
     "differences",
     "encoded",
@@ -25,7 +25,7 @@ __all__ = [
     "find",
     "fingerprint",
     "learn_subwords",
-    "load",
+    "load_translator",
     "parallel",
     "read",
     "reference",

@@ -37,7 +37,7 @@ def export(translator, to, kind="float32"):
 
     The folder holds the engine's own files, and tokenizer.json in Hugging Face's format.
 
-    translator: as `heed.recipe.load` returns it
+    translator: as `heed.recipe.load_translator` returns it
     to: the folder; it must not be there yet
     kind: how the matrices are stored: float32, int8, int16, float16 or bfloat16
 
@@ -109,9 +109,9 @@ def specification(model):
         (spec.encoder, model.encoder, model.source_embed, spec.encoder.embeddings[0]),
         (spec.decoder, model.decoder, model.target_embed, spec.decoder.embeddings),
     ):
-        embeddings.weight = array(embed[0].embedding.weight)
+        embeddings.weight = to_numpy(embed[0].embedding.weight)
         d_model = embeddings.weight.shape[1]
-        side.position_encodings.encodings = array(sinusoids(N_POSITIONS, d_model))
+        side.position_encodings.encodings = to_numpy(sinusoids(N_POSITIONS, d_model))
         if pre_norm:
             norm(side.layer_norm, stack.norm)
         for layer_spec, layer in zip(side.layer, stack.layers, strict=True):
@@ -143,20 +143,20 @@ def spelled(tokens):
 BYTE = {token: value for value, token in enumerate(BYTES)}
 
 
-def array(tensor):
+def to_numpy(tensor):
     """A tensor as an array of float32."""
     return tensor.detach().to("cpu", torch.float32).numpy().copy()
 
 
 def norm(spec, layer_norm):
     """Hand the engine the scale and the shift of a layer norm."""
-    spec.gamma, spec.beta = array(layer_norm.a), array(layer_norm.b)
+    spec.gamma, spec.beta = to_numpy(layer_norm.a), to_numpy(layer_norm.b)
 
 
 def linear(spec, *layers):
     """Hand the engine linear layers, several as one: their outputs side by side."""
-    spec.weight = np.concatenate([array(layer.weight) for layer in layers])
-    spec.bias = np.concatenate([array(layer.bias) for layer in layers])
+    spec.weight = np.concatenate([to_numpy(layer.weight) for layer in layers])
+    spec.bias = np.concatenate([to_numpy(layer.bias) for layer in layers])
 
 
 def tokenizer(subwords):

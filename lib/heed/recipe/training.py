@@ -9,7 +9,7 @@ from pathlib import Path
 
 from heed import checkpoint
 from heed.data import TokenBatches
-from heed.decode import translate
+from heed.decode import translations
 from heed.engine import batch_to, fit, mark, set_aside, snapshots
 from heed.engine.folder import MARK, locked
 from heed.engine.log import clock, read_log, say
@@ -19,7 +19,7 @@ from heed.loss import translation_loss
 from heed.recipe.corpus import Corpus, encoded, learn_subwords
 from heed.recipe.size import check_size, in_words, peak_bytes
 from heed.recipe.toml import differences, read, to_toml
-from heed.recipe.translator import Translator, build, identity, load
+from heed.recipe.translator import Translator, build, identity, load_translator
 from heed.text import Subwords
 
 ENDS = {
@@ -48,7 +48,7 @@ def train(recipe, folder, began=None, device=None):
     corpus = Corpus.read(recipe)
     if not world.first_alone(lambda: claim(folder, recipe, corpus)):
         say(f"{folder} has been trained by this recipe, to the end.")
-        return load(folder)
+        return load_translator(folder)
     recipe = {**recipe, "made": read(folder / "recipe.toml")["made"]}
     subwords = Subwords.load(folder / "subwords.json")
     model, options, loss = prepared(recipe, corpus, subwords)
@@ -93,7 +93,7 @@ def validation(how, pairs, subwords, tokens):
         return None, min
     if how == "bleu":
         sources, references = zip(*pairs, strict=True)
-        return lambda model: {"bleu": bleu(translate(model, subwords, sources), references, 1).value}, max
+        return lambda model: {"bleu": bleu(translations(model, subwords, sources), references, 1).value}, max
     ids = encoded(pairs, subwords)
     batches = TokenBatches(ids, max(tokens, *(max(map(len, pair)) for pair in ids)))
     plan, n_tokens = batches.epoch(0), sum(len(target) - 1 for _, target in ids)

@@ -11,7 +11,7 @@ from torch import nn
 
 from heed import checkpoint
 from heed.attention import record
-from heed.decode import greedy, translate
+from heed.decode import greedy, translations
 from heed.engine import choose_device, choose_precision, snapshots
 from heed.recipe.corpus import fingerprint
 from heed.recipe.keys import SECTIONS
@@ -47,9 +47,9 @@ class Translator(NamedTuple):
         """Translate sentences, strings, with a search of `heed.decode`. Returns as many strings.
 
         workers: `heed.workers.Workers` of the model; else this process searches
-        watch: as `heed.decode.translate` has it
+        watch: as `heed.decode.translations` has it
         """
-        return translate(self.model, self.subwords, sentences, search=search, workers=workers, watch=watch)
+        return translations(self.model, self.subwords, sentences, search=search, workers=workers, watch=watch)
 
     def explore(self, sentence):
         """Translate one sentence greedily and show where every layer and every head looked on the way.
@@ -88,7 +88,7 @@ def _stacked(maps, *words):
     return torch.stack(chosen).float().cpu().numpy()
 
 
-def load(folder, device="cpu", precision="fp32", weights=None):
+def load_translator(folder, device="cpu", precision="fp32", weights=None):
     """Open a trained model: a folder with recipe.toml, subwords.json and model.safetensors.
 
     device: where it is to translate; a small model is quick on the processor
@@ -153,7 +153,7 @@ def identity(recipe):
     return fingerprint([to_toml(chosen)])
 
 
-def average(folder, to, files=()):
+def average_snapshots(folder, to, files=()):
     """Make a trained model out of several states of another one: each weight is the mean of theirs.
 
     folder: of a training, ended or not

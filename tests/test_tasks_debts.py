@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heed.data import DEBT_WORDS, DEBTORS, debts, endless_debts
-from heed.data.debts import OWES, WHO
+from heed.tasks import DEBT_WORDS, DEBTORS, debts, endless
+from heed.tasks.debts import OWES, WHO
 
 
 def seeded(seed=0):
@@ -39,7 +39,7 @@ def test_every_name_owes_and_every_place_is_taken_equally_often():
 
 
 def test_the_seed_decides_and_no_batch_comes_again():
-    first, second = islice(endless_debts(3, seed=1), 2)
+    first, second = islice(endless(debts, 3, seed=1), 2)
     assert not torch.equal(first.tokens, second.tokens)
-    for mine, again in zip(first, next(endless_debts(3, seed=1)), strict=True):
+    for mine, again in zip(first, next(endless(debts, 3, seed=1)), strict=True):
         assert torch.equal(mine, again)

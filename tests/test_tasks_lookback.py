@@ -7,8 +7,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heed.data import MARKED, NO_ANSWER, latest_mark, lookbacks, three_back
-from heed.data.lookback import SHARE_MARKED
+from heed.tasks import (
+    MARKED,
+    NO_ANSWER,
+    any_length,
+    endless,
+    latest_mark,
+    three_back,
+)
+from heed.tasks.lookback import SHARE_MARKED
 
 
 def seeded(seed=0):
@@ -44,11 +51,11 @@ def test_digits_and_marks_are_as_frequent_as_they_should_be():
 
 @pytest.mark.parametrize("task", [three_back, latest_mark])
 def test_lengths_are_drawn_and_the_seed_decides(task):
-    drawn = [batch.tokens.shape for batch in islice(lookbacks(task, 2, (5, 8), seed=0), 60)]
+    drawn = [batch.tokens.shape for batch in islice(endless(any_length, task, 2, (5, 8), seed=0), 60)]
     assert {n for _, n in drawn} == {5, 6, 7, 8}
-    first, second = islice(lookbacks(task, 3, (20, 20), seed=1), 2)
+    first, second = islice(endless(any_length, task, 3, (20, 20), seed=1), 2)
     assert not torch.equal(first.tokens, second.tokens)
-    assert torch.equal(first.tokens, next(lookbacks(task, 3, (20, 20), seed=1)).tokens)
+    assert torch.equal(first.tokens, next(endless(any_length, task, 3, (20, 20), seed=1)).tokens)
 
 
 def test_a_list_without_an_answer_is_refused():

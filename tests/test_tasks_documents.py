@@ -5,8 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heed.data import document_batches, documents
-from heed.data.documents import COLOURS, PEOPLE, THINGS, TIMES, VERBS, WORDS
+from heed.tasks import document_batch, documents, endless
+from heed.tasks.documents import COLOURS, PEOPLE, THINGS, TIMES, VERBS, WORDS
 
 
 @settings(max_examples=40)
@@ -32,7 +32,7 @@ def test_every_word_occurs_and_every_sentence_is_asked_about():
 
 def test_equal_seeds_give_equal_documents():
     assert torch.equal(documents(3, 4, 1).words, documents(3, 4, 1).words)
-    one, two = document_batches(3, 4, 0), document_batches(3, 4, 0)
+    one, two = endless(document_batch, 3, 4, seed=0), endless(document_batch, 3, 4, seed=0)
     first = next(one)
     assert torch.equal(first.words, next(two).words) and not torch.equal(first.words, next(one).words)
 

@@ -1,18 +1,24 @@
-"""The Transformer on one page: a layer of each stack with its masks, its residuals and the arrows of q, k, v.
+"""Draws architecture.png, the Transformer on one page: a layer of each stack with its masks, its
+residuals and the arrows of q, k, v.
 
 One unit of the page is one inch. The encoder stands on the left, the decoder on the right, and both are read
-from below. Every shape and every mask is handed in: the drawing knows no model.
+from below. Shapes and masks come from a live run.
 """
 
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 from matplotlib.colors import ListedColormap
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
-from heed.plot.charts import numbers
+from heed.attention import causal_mask, padding_mask
+from heed.data import pad
+from heed.plot.charts import as_array
 from heed.plot.networks import LOOKS, Page, Spot
 from heed.plot.style import INK
+from heed.text import Characters
+from heed.transformer import make_model
 
 ENCODER, DECODER = 0.0, 3.84  # the middle of each column
 WIDTH, ICON = 2.5, 0.54
@@ -21,23 +27,14 @@ SHAPES = "source", "target", "embedded source", "embedded target", "memory", "ve
 MASKS = "encoder", "decoder", "source"
 
 
-def architecture(shapes, masks, n_layers, title="", ax=None):
+def architecture(shapes, masks, n_layers, title):
     """Draw an encoder–decoder: one layer of each stack, what it adds to, what it may look at.
 
     shapes: what to write where, a dict of strings with the keys of SHAPES
     masks: bool matrices, True where the query (row) may look at the key (column), with the keys of MASKS
-    n_layers: how many layers each stack has
-
-    Returns the Axes.
-    Raises ValueError if a shape or a mask is missing, or a mask is no matrix.
     """
-    for given, wanted, name in ((shapes, SHAPES, "shapes"), (masks, MASKS, "masks")):
-        if missing := [key for key in wanted if key not in given]:
-            raise ValueError(f"the {name} of {', '.join(missing)} are missing")
-    masks = {name: numbers(mask) for name, mask in masks.items()}
-    if flat := [name for name, mask in masks.items() if mask.ndim != 2]:
-        raise ValueError(f"a mask is drawn as a matrix, and that of {', '.join(flat)} has another shape")
-    page = Sheet(ax, title)
+    masks = {name: as_array(mask) for name, mask in masks.items()}
+    page = Sheet(None, title)
     page.size = 10.5
     top = _encoder(page, shapes, masks, n_layers)
     asked = _decoder(page, shapes, masks, n_layers)
@@ -173,8 +170,14 @@ class Sheet(Page):
         half = ICON / 2
         low, high = np.array((x - half, y - half)), np.array((x + half, y + half))
         self.ax.imshow(
-            cells, cmap=ListedColormap(["white", colour]), vmin=0, vmax=1, zorder=5, aspect="auto",
-            extent=(low[0], high[0], low[1], high[1]), interpolation="nearest",
+            cells,
+            cmap=ListedColormap(["white", colour]),
+            vmin=0,
+            vmax=1,
+            zorder=5,
+            aspect="auto",
+            extent=(low[0], high[0], low[1], high[1]),
+            interpolation="nearest",
         )
         self.ax.add_patch(Rectangle(low, ICON, ICON, fill=False, edgecolor=colour, linewidth=0.8, zorder=6))
 
@@ -183,8 +186,15 @@ class Sheet(Page):
         _, edge = LOOKS[role]
         wide = WIDTH + 0.66
         patch = FancyBboxPatch(
-            (x - wide / 2, low - 0.06), wide, high - low + 0.03, boxstyle="round,pad=0,rounding_size=0.12",
-            facecolor="#FAFAFA", edgecolor=edge, linewidth=1, linestyle=(0, (4, 2)), zorder=0,
+            (x - wide / 2, low - 0.06),
+            wide,
+            high - low + 0.03,
+            boxstyle="round,pad=0,rounding_size=0.12",
+            facecolor="#FAFAFA",
+            edgecolor=edge,
+            linewidth=1,
+            linestyle=(0, (4, 2)),
+            zorder=0,
         )
         self.ax.add_patch(patch)
         self.reach(x, (low + high) / 2, wide, high - low)
@@ -193,3 +203,39 @@ class Sheet(Page):
     def beside(self, text, x, y):
         """A shape, beside the arrow that it travels on."""
         self.ax.text(x + 0.08, y, text, fontsize=9.5, color=GREY, va="center", zorder=4)
+
+
+def live():
+    """The shapes and the masks of a run: two dates, of different length."""
+    texts, answers = ["5. März 1987", "1987/03/05"], ["1987-03-05"] * 2
+    sources, targets = Characters("".join(texts)), Characters("".join(answers))
+    model = make_model(len(sources), len(targets), 2, 64, 128, 4, 0.0)
+    seen = {}
+    for name, part in model.named_modules():
+        part.register_forward_hook(lambda _, given, out, name=name: seen.update({name: out.shape}))
+    source = pad([sources.encode(text) for text in texts])
+    target_in = pad([targets.encode(text, bos=True) for text in answers])
+    model.generator(model(source, target_in))
+    n, n_source = target_in.shape[1], source.shape[1]
+    shapes = {
+        "source": source.shape,
+        "target": target_in.shape,
+        "embedded source": seen["source_embed"],
+        "embedded target": seen["target_embed"],
+        "memory": seen["encoder"],
+        "vectors": seen["decoder"],
+        "scores": seen["generator"],
+    }
+    shapes = {name: str(tuple(shape)) for name, shape in shapes.items()}
+    shapes["hidden"] = f"64 → {seen['encoder.layers.0.feed_forward.W_1'][-1]} → 64"
+    masks = {
+        "encoder": padding_mask(source)[1, 0].expand(n_source, n_source),
+        "decoder": (padding_mask(target_in) & causal_mask(n))[1, 0],
+        "source": padding_mask(source)[1, 0].expand(n, n_source),
+    }
+    return shapes, masks
+
+
+if __name__ == "__main__":
+    drawn = architecture(*live(), n_layers=2, title="Source attention is where the two sides meet")
+    drawn.figure.savefig(Path(__file__).with_suffix(".png"))

@@ -68,16 +68,13 @@ def point_sets(n_sets, n_points, seed):
     return PointBatch(x.to(torch.get_default_dtype()), hulls(x))
 
 
-def point_batches(size, n_points, seed):
-    """An endless stream of batches; each has sets of one size, drawn from this range.
+def point_batch(size, n_points, generator):
+    """`point_sets` with a number of points and a seed that are drawn: one of an endless stream of batches.
 
-    size: sets in a batch
+    size: sets in the batch
     n_points: the fewest and the most points in a set
-    seed: the same seed gives the same stream
+    generator: a torch.Generator, which decides everything
     """
     low, high = n_points
-    generator = torch.Generator().manual_seed(seed)
-    while True:
-        n = int(torch.randint(low, high + 1, (), generator=generator))
-        once = int(torch.randint(2**31, (), generator=generator))
-        yield point_sets(size, n, once)
+    n = int(torch.randint(low, high + 1, (), generator=generator))
+    return point_sets(size, n, int(torch.randint(2**31, (), generator=generator)))

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import torch
 
-from heed.data.recall import RECALL_NAMES
+from heed.tasks.recall import RECALL_NAMES
 
 DEBTORS = RECALL_NAMES[:20]  # ids 0 to 19: whoever can owe, or be owed
 OWES, WHO = 20, 21
@@ -48,13 +48,3 @@ def debts(n_sentences, generator, n_fillers=5):
     tokens.scatter_(1, places, debt)
     who = torch.full((n_sentences, 1), WHO)
     return Debts(torch.cat([tokens, who], dim=1), answers, others)
-
-
-def endless_debts(n_sentences, seed, n_fillers=5):
-    """An endless iterator of `debts(n_sentences, …)`: fresh sentences for every update.
-
-    seed: decides everything
-    """
-    generator = torch.Generator().manual_seed(seed)
-    while True:
-        yield debts(n_sentences, generator, n_fillers)

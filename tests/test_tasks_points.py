@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.tri import Triangulation
 
-from heed.data import hulls, point_batches, point_sets
+from heed.tasks import endless, hulls, point_batch, point_sets
 
 
 def qhull(points):
@@ -61,7 +61,7 @@ def test_another_order_of_the_points_is_the_same_hull():
 def test_equal_seeds_give_equal_sets_and_streams_of_the_asked_sizes():
     assert torch.equal(point_sets(3, 7, 5).x, point_sets(3, 7, 5).x)
     assert not torch.equal(point_sets(3, 7, 5).x, point_sets(3, 7, 6).x)
-    one, two = point_batches(2, (5, 8), 1), point_batches(2, (5, 8), 1)
+    one, two = endless(point_batch, 2, (5, 8), seed=1), endless(point_batch, 2, (5, 8), seed=1)
     sizes = set()
     for _ in range(40):
         batch = next(one)

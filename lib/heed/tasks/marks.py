@@ -18,7 +18,7 @@ class Marks(NamedTuple):
     answers: torch.Tensor
 
 
-def mark(n_lists, n_digits, n_marks, generator):
+def marks(n_lists, n_digits, n_marks, generator):
     """Draw lists of digits, and mark n_marks positions of each. Digits and positions are random.
 
     n_lists: how many lists
@@ -35,13 +35,3 @@ def mark(n_lists, n_digits, n_marks, generator):
     marked = order.argsort(dim=-1)[:, :n_marks]
     flags = torch.zeros_like(digits).scatter(1, marked, torch.arange(1, n_marks + 1).repeat(n_lists, 1))
     return Marks(digits, flags, digits.gather(1, marked))
-
-
-def marks(n_lists, n_digits, n_marks, seed):
-    """An endless iterator of `mark(n_lists, n_digits, n_marks, …)`: fresh lists for every update.
-
-    seed: decides everything
-    """
-    generator = torch.Generator().manual_seed(seed)
-    while True:
-        yield mark(n_lists, n_digits, n_marks, generator)

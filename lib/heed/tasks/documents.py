@@ -59,8 +59,6 @@ def documents(n, n_sentences, seed):
     return Documents(torch.stack(parts, dim=-1), who[row, asked], colour[row, asked])
 
 
-def document_batches(size, n_sentences, seed):
-    """An endless stream of batches of documents."""
-    generator = torch.Generator().manual_seed(seed)
-    while True:
-        yield documents(size, n_sentences, int(torch.randint(2**31, (), generator=generator)))
+def document_batch(size, n_sentences, generator):
+    """`documents` with a seed that is drawn: one of an endless stream of batches."""
+    return documents(size, n_sentences, int(torch.randint(2**31, (), generator=generator)))

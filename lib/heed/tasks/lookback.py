@@ -54,15 +54,13 @@ def latest_mark(n_lists, n, generator):
     return Lookback(digits + MARKED * marked, answers)
 
 
-def lookbacks(task, n_lists, lengths, seed):
-    """An endless iterator of `task(n_lists, n, …)`, where n is drawn anew for each batch.
+def any_length(task, n_lists, lengths, generator):
+    """Lists of `task(n_lists, n, …)`, all of one length n, which is drawn first.
 
     task: `three_back` or `latest_mark`
     lengths: the shortest n and the longest one
-    seed: decides everything
+    generator: a torch.Generator, which decides everything
     """
-    generator = torch.Generator().manual_seed(seed)
     low, high = lengths
-    while True:
-        n = int(torch.randint(low, high + 1, (), generator=generator))
-        yield task(n_lists, n, generator)
+    n = int(torch.randint(low, high + 1, (), generator=generator))
+    return task(n_lists, n, generator)

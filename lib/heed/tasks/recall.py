@@ -44,13 +44,3 @@ def recall(n_lists, n_pairs, generator):
     question = torch.stack([names[row, asked], torch.full((n_lists,), BLANK)], dim=-1)
     tokens = torch.cat([torch.stack([names, digits], dim=-1), question[:, None]], dim=1)
     return Recall(tokens, digits[row, asked], n_pairs - asked)
-
-
-def recalls(n_lists, n_pairs, seed):
-    """An endless iterator of `recall(n_lists, n_pairs, …)`: fresh lists for every update.
-
-    seed: decides everything
-    """
-    generator = torch.Generator().manual_seed(seed)
-    while True:
-        yield recall(n_lists, n_pairs, generator)

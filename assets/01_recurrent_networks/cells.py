@@ -1,27 +1,24 @@
-"""The inside of a recurrent cell, with the letters of `rnn_step`, `gru_step` and `lstm_step`.
+"""Draws rnn.png, gru.png and lstm.png: the inside of a recurrent cell, with the letters of
+`rnn_step`, `gru_step` and `lstm_step`.
 
 The old state comes in at the left and leaves renewed at the right; the input comes from below. Grey boxes
 have weights (and biases), red ones work element by element. Lines that cross without a dot do not touch.
 """
 
+from pathlib import Path
+
 from matplotlib.patches import FancyBboxPatch
 
 from heed.plot.networks import LOOKS, Page, Spot
 
-CELLS = ("rnn", "gru", "lstm")
 TOP, GATES = 2.75, 0.95  # the line of the state, the middle of the gates
 FROM_X, FROM_H = 0.2, 0.42  # the lines on which the input and the old state reach the gates
 
 
-def cell(name, title="", ax=None):
-    """Draw the inside of one cell: "rnn", "gru" or "lstm".
-
-    Returns the Axes. Raises ValueError for any other name.
-    """
-    if str(name).lower() not in CELLS:
-        raise ValueError(f"there is no drawing of a cell named {name!r}, only of {', '.join(CELLS)}")
-    page = Page(ax, title)
-    {"rnn": _rnn, "gru": _gru, "lstm": _lstm}[name.lower()](page)
+def cell(draw, title):
+    """One of the cells below, as its Axes."""
+    page = Page(None, title)
+    draw(page)
     return page.finish()
 
 
@@ -90,10 +87,18 @@ def _lstm(page):
 
 def _frame(page, left, right, bottom, top):
     """The wall of the cell."""
-    page.ax.add_patch(FancyBboxPatch(
-        (left, bottom), right - left, top - bottom, boxstyle="round,pad=0,rounding_size=0.15",
-        facecolor="#FAFAFA", edgecolor="#AAAAAA", linewidth=1.2, zorder=0,
-    ))
+    page.ax.add_patch(
+        FancyBboxPatch(
+            (left, bottom),
+            right - left,
+            top - bottom,
+            boxstyle="round,pad=0,rounding_size=0.15",
+            facecolor="#FAFAFA",
+            edgecolor="#AAAAAA",
+            linewidth=1.2,
+            zorder=0,
+        )
+    )
     page.reach((left + right) / 2, (bottom + top) / 2, right - left, top - bottom)
 
 
@@ -121,3 +126,12 @@ def _supply(page, source, height, gates, role, aside):
     for gate in gates:
         enters = gate.place[0] + aside
         page.arrow(Spot((enters, height)), Spot((enters, GATES - 0.22)), role)
+
+
+if __name__ == "__main__":
+    for name, draw, title in (
+        ("rnn", _rnn, "RNN: everything passes through tanh"),
+        ("gru", _gru, "GRU: the state passes along the top, if z lets it"),
+        ("lstm", _lstm, "LSTM: a memory that is multiplied by f and added to"),
+    ):
+        cell(draw, title).figure.savefig(Path(__file__).with_name(f"{name}.png"))

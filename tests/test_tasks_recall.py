@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heed.data import BLANK, RECALL_NAMES, recall, recalls
+from heed.tasks import BLANK, RECALL_NAMES, endless, recall
 
 
 def seeded(seed=0):
@@ -43,11 +43,11 @@ def test_every_pair_and_every_digit_is_asked_for_equally_often():
 
 
 def test_the_seed_decides_and_no_batch_comes_again():
-    first, second = islice(recalls(3, 5, seed=1), 2)
+    first, second = islice(endless(recall, 3, 5, seed=1), 2)
     assert not torch.equal(first.tokens, second.tokens)
-    for mine, again in zip(first, next(recalls(3, 5, seed=1)), strict=True):
+    for mine, again in zip(first, next(endless(recall, 3, 5, seed=1)), strict=True):
         assert torch.equal(mine, again)
-    assert not torch.equal(first.tokens, next(recalls(3, 5, seed=2)).tokens)
+    assert not torch.equal(first.tokens, next(endless(recall, 3, 5, seed=2)).tokens)
 
 
 @pytest.mark.parametrize("n_pairs", [0, 33])
