@@ -209,7 +209,8 @@ def blame(error, yours):
     """One sentence about an error: its type and message, and the line of the reader's code that raised it."""
     message = (str(error).strip() or "no message").splitlines()[0].rstrip(".")
     text = f"{type(error).__name__}: {message}"
-    code = getattr(inspect.unwrap(yours), "__code__", None) if callable(yours) else None
+    function = getattr(yours, "forward", yours)  # of a module
+    code = getattr(inspect.unwrap(function), "__code__", None) if callable(function) else None
     frames = traceback.extract_tb(error.__traceback__)
     entered = [i for i, frame in enumerate(frames) if (frame.filename, frame.name) == (__file__, "answer")]
     if inspect.isfunction(yours):
