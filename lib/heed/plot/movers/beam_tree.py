@@ -124,7 +124,8 @@ def _finding(width, answer, greedy):
         return "Greedy search is a beam of 1"
     if answer is greedy:
         return f"A beam of {width} answers as greedy search does"
-    return f"A beam of {width} finds a {'more' if answer.log_p > greedy.log_p else 'less'} probable sentence"
+    more = "likelier" if answer.log_p > greedy.log_p else "less likely"
+    return f"A beam of {width} finds a {more} sentence than greedy search"
 
 
 def _said(node):

@@ -23,10 +23,13 @@ const figure = (given, title, again) => {
     const k = cells.flat().indexOf(element?.closest("button"));
     return k < 0 ? null : [Math.floor(k / n), k % n];
   };
-  const head = (token, name) => make("span", { className: "heed-token", title: name }, make("bdi", {}, token));
+  const tall = Math.max(...tokens.map(token => token.length)) > 3 ? " heed-tall" : "";
+  const head = (token, title, turn = "") => {
+    return make("span", { className: "heed-token" + turn, title }, make("bdi", {}, token));
+  };
   const notes = tokens.map(() => make("span", { className: "heed-note" }));
   const grid = make("div", { className: "heed-grid", role: "group", ariaLabel: "mask: queries in rows, keys in columns" },
-    make("span", { className: "heed-axis" }, "query ↓", make("br"), "key →"), ...tokens.map((token, j) => head(token, `key ${j + 1}`)),
+    make("span", { className: "heed-axis" }, "query ↓", make("br"), "key →"), ...tokens.map((token, j) => head(token, `key ${j + 1}`, tall)),
     make("span", { className: "heed-axis" }, "sees"),
     ...tokens.flatMap((token, i) => [head(token, `query ${i + 1}`), ...cells[i], notes[i]]));
   grid.style.setProperty("--n", n);

@@ -7,7 +7,7 @@ LISTS = {"7ᴬ7ᴮ": (7, 7), "7ᴬ3ᴮ": (7, 3), "3ᴬ7ᴮ": (3, 7), "3ᴬ3ᴮ":
 
 
 def one_mixture(alpha=0.6, beta=0.3, title="One mixture has a cut for A or for B, never for both"):
-    """Show four lists at D = α p(digit at A) + β p(digit at B), with p₇ = 1, p₃ = 0; the reader moves α and β.
+    """Show four lists at D = α p(digit at A) + β p(digit at B), p₇ = 1, p₃ = 0; the reader moves α and β.
 
     Read-out A must tell the lists with 7 at A from those with 3 at A by one cut, and B likewise by the digit
     at B. A has its cut where α > β, B where β > α, and where they are equal neither has one.

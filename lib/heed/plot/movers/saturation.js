@@ -18,7 +18,7 @@ const figure = (given, title, again) => {
 
   const paint = W => {
     const { d, s, spread, w, slope } = measure();
-    const left = 32, right = W - 110, top = 24, foot = 194, each = (right - left) / s.length;
+    const left = 32, right = W - 110, top = 34, foot = 204, each = (right - left) / s.length;
     const y = share => foot - share * (foot - top);
     const axis = (x, to, ticks, scale) => ticks.flatMap(tick => [
       line(x, y(tick * scale), to, y(tick * scale), { stroke: "var(--line)" }),
@@ -27,20 +27,20 @@ const figure = (given, title, again) => {
     const bar = (x, wide, share, colour) => draw("rect", {
       x: x - wide / 2, y: y(share), width: wide, height: Math.max(0, foot - y(share)), fill: `var(--${colour})`,
     });
-    const digits = Math.max(...s.map(Math.abs)) < 10 ? 1 : 0;
-    body.fill(W, 254,
+    const digits = s.every(Number.isInteger) || Math.max(...s.map(Math.abs)) >= 100 ? 0 : 1;
+    const narrow = each < 32 ? "font-size: 10px" : "";
+    body.fill(W, 262,
       ...axis(left, right, [0, 0.5, 1], 1),
       ...w.flatMap((share, i) => {
         const x = left + (i + 0.5) * each;
         return [
           bar(x, 0.7 * each, share, "blue"),
-          text(each < 32 && share < 0.005 ? "0" : fixed(share), x, y(share) - 5, { class: "heed-weight heed-small" }),
+          text(fixed(share), x, y(share) - 5, { class: "heed-weight heed-small", style: narrow }),
           text(names[i], x, foot + 18),
-          text(fixed(s[i], scaled.firstChild.checked ? 1 : digits), x, foot + 35,
-            { class: "heed-small heed-soft", style: each < 32 ? "font-size: 10px" : "" }),
+          text(fixed(s[i], digits), x, foot + 35, { class: "heed-small heed-soft", style: narrow }),
         ];
       }),
-      text("weight", left, 12, { "text-anchor": "start" }),
+      text("weight", 0, 12, { "text-anchor": "start" }),
       text("key, and its score", (left + right) / 2, foot + 53, { class: "heed-small heed-soft" }),
       ...axis(W - 66, W - 4, [0, 0.25], 4),
       bar(W - 35, 34, 4 * slope, "orange"),

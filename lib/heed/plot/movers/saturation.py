@@ -15,15 +15,15 @@ def saturation(q, k, title=""):
     diag(w) − wwᵀ, through which every gradient reaches the scores. On paper: the largest width, both ways.
 
     q: (d,), entries with mean 0 and variance 1; with ±1 the scores are whole numbers, on every machine
-    k: (n, d), of 2 to 8 keys
+    k: (n, d), of 2 to 6 keys
     title: the finding; the largest weights with and without the division if left out
 
     Returns a Mover. Raises ValueError if q and k do not fit together, or a number is not finite.
     """
     q, k = numbers(q), numbers(k)
-    if q.ndim != 1 or k.ndim != 2 or k.shape[1:] != q.shape or len(q) < 2 or not 2 <= len(k) <= 8:
+    if q.ndim != 1 or k.ndim != 2 or k.shape[1:] != q.shape or len(q) < 2 or not 2 <= len(k) <= 6:
         raise ValueError(
-            f"q must have shape (d,) and k (n, d), with d of 2 or more and n from 2 to 8; "
+            f"q must have shape (d,) and k (n, d), with d of 2 or more and n from 2 to 6; "
             f"they have {q.shape} and {k.shape}"
         )
     sums = np.cumsum(k * q, axis=1)  # (n, d)
@@ -32,7 +32,7 @@ def saturation(q, k, title=""):
     d = len(q)
     widths = [*(2**i for i in range(d.bit_length()) if 2**i < d), d]
     scores = rounded([sums[:, width - 1] for width in widths], 3)
-    names = ["k" + "₁₂₃₄₅₆₇₈"[i] for i in range(len(k))]
+    names = ["k" + "₁₂₃₄₅₆"[i] for i in range(len(k))]
     given = {"widths": widths, "width": d, "scores": scores, "names": names}
 
     plain, scaled = (softmax(np.array(scores[-1]) / by) for by in (1, d**0.5))
