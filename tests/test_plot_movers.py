@@ -46,6 +46,7 @@ def tree(word="BOS"):
 
 
 SCORES = np.random.default_rng(4).normal(size=(5, 5)).round(2)
+SCORES[3, 0] = -9  # a weight of 0.00 that is not hidden
 TOKENS = ["^", "o", "n", "e", "␣"]
 FIVE = {
     "saturation": lambda: plot.saturation(*draws()),
@@ -525,13 +526,18 @@ def state_of_mask(browser):
     return pressed == "true", numbers, leaks
 
 
+def short(weight):
+    """A weight as a cell shows it: .25, and 0 or 1 without decimals."""
+    return f"{weight:.2f}".removesuffix(".00") if f"{weight:.2f}" in ("0.00", "1.00") else f"{weight:.2f}"[1:]
+
+
 def agrees(browser, mask):
     """The grid shows this mask, its softmax, its leaks, and what each query sees."""
     painted, numbers, leaks = state_of_mask(browser)
     assert (painted == mask).all()
     w, pads = masked(SCORES, mask), np.array([token == "␣" for token in TOKENS])
     for i, j in product(range(5), repeat=2):
-        expected = re.sub(r"^0|\.00$", "", f"{w[i, j]:.2f}") if mask[i, j] else ""
+        expected = short(w[i, j]) if mask[i, j] else ""
         assert numbers[i, j] == expected
         assert leaks[i, j] == (mask[i, j] and not pads[i] and (j > i or pads[j]))
     sees = [" ".join(TOKENS[j] for j in range(5) if mask[i, j]) or "none" for i in range(5)]

@@ -83,7 +83,7 @@ const figure = (given, title, again) => {
       notes[i].classList.toggle("heed-bad", !seen.length || future.length + padded.length > 0);
       cells[i].forEach((cell, j) => {
         const leak = future.includes(j) ? ", future" : padded.includes(j) ? ", padding" : "";
-        cell.textContent = mask[i][j] ? fixed(w[j]).replace(/^0|\.00$/g, "") : "";
+        cell.textContent = mask[i][j] ? fixed(w[j]).replace(/\.00$/, "").replace(/^0\./, ".") : "";
         cell.ariaPressed = String(mask[i][j]);
         cell.ariaLabel = `query ${i + 1} ${token}, key ${j + 1} ${tokens[j]}: `
           + (mask[i][j] ? `may look, weight ${fixed(w[j])}${leak}` : "hidden");
