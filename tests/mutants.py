@@ -30,12 +30,12 @@ def table():
 
 def planted(mutant, library=LIBRARY):
     """The file of a bug, and its text with the bug in it. ValueError if its place is not clear."""
-    file, symbol = place(mutant["at"])
+    file, symbol = located(mutant["at"])
     text = (library / file).read_text(encoding="utf-8")
     return file, replaced(text, symbol, mutant["old"], mutant.get("new", "pass"))
 
 
-def place(at):
+def located(at):
     """engine.world.World.size -> engine/world.py and World.size."""
     names = at.split(".")
     for i in range(len(names), 0, -1):

@@ -6,7 +6,7 @@
 import ast
 
 import pytest
-from mutants import LIBRARY, ROOT, outcomes, place, planted, table
+from mutants import LIBRARY, ROOT, located, outcomes, planted, table
 from patterns import keywords, made, renamed, replaced, within
 
 import heed
@@ -98,7 +98,7 @@ def test_other_code_is_not_found(old):
 
 @pytest.mark.parametrize("mutant", table(), ids=lambda mutant: mutant["at"])
 def test_no_bug_depends_on_the_name_of_a_local(mutant):
-    file, symbol = place(mutant["at"])
+    file, symbol = located(mutant["at"])
     bug = symbol, mutant["old"], mutant.get("new", "pass")
     tree = ast.parse((LIBRARY / file).read_text(encoding="utf-8"))
     text, part = ast.unparse(tree), within(tree, symbol)
