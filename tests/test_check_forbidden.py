@@ -54,6 +54,13 @@ def defined(name):
     return names[name]
 
 
+def in_a_class(name, method):
+    """A method of a class that only a notebook defines."""
+    names = {}
+    exec(f"class {name}:\n    def {method}(*given): return given", names)
+    return getattr(names[name](), method)
+
+
 def after(call):
     """The right answer, once this has been called."""
     return lambda right: lambda *given: (call(), right(*given))[1]
@@ -262,14 +269,11 @@ CHEATS = [
     ("many_heads", "`merge_heads`", after(lambda: merge_heads(torch.ones(1, 2, 3, 4)))),
     ("many_heads", "`scaled_dot_product_attention`", instead(heads_fused)),
     ("many_heads", "`MultiHeadAttention`", instead(heads_as_a_module)),
-    ("many_heads", "`by_loop`", after(defined("by_loop"))),
+    ("many_heads", "`attend`", after(defined("attend"))),
+    ("many_heads", "`MultiHead`", after(in_a_class("MultiHead", "split"))),
+    ("many_heads", "`MultiHead`", after(in_a_class("MultiHead", "forward"))),
     ("many_heads", "there is a loop", instead(heads_in_a_loop)),
     ("many_heads", "there is a loop", sentence_by_sentence),
-    ("heads_by_stride", "this calls `view`", instead(split_heads)),
-    ("heads_by_stride", "this calls `unfold`", instead(
-        lambda x, h: x.unfold(2, x.shape[2] // h, x.shape[2] // h).swapaxes(1, 2))),
-    ("heads_by_stride", "this calls `mT`", instead(lambda x, h: x.mT)),
-    ("heads_by_stride", "this calls `chunk`", instead(lambda x, h: x.chunk(h, dim=-1))),
     ("code_of", "`sinusoids`", instead(lambda pos, d: sinusoids(pos + 1, d)[-1])),
     ("code_of", "`sinusoids`", instead(lambda pos, d: shown(sinusoids)(pos + 1, d)[-1])),
     ("code_of", "`clock_hands`", after(defined("clock_hands"))),
