@@ -3,13 +3,15 @@
     python controls.py
 
 writes controls.json beside this file. Every run trains the model of chapter 03 (48 / 96, batches of 64 with
-pool=6) with another score in its decoder and counts the right dates of 300, as the chapter does; seed 0 of the
-first five settings is the chapter's own run. On one core it takes about half an hour; a run that is in the log
-already is not repeated.
+pool=6) with another score in its decoder, and counts the right dates of 300 as the chapter does. Weights are
+drawn in double precision, so that seed 0 of the chapter's own settings is the chapter's run. On one core it
+takes about half an hour; a run that is in the log already is not repeated. The scores:
 
-    score     additive; plain, scaled: a dot product of two projections; slow: plain, and an update moves the
-              projections by an eighth, as if they alone had an eighth of the rate; cosine: of the projections,
-              times a factor that is learned and begins at 10
+    additive         that of chapter 03
+    plain, scaled    a dot product of two projections
+    slow             plain, and an update of Adam moves the projections by an eighth, as if they alone had an
+                     eighth of the rate
+    cosine           of the two projections, times a factor that is learned and begins at 10
 """
 
 import json
