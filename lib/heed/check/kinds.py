@@ -10,7 +10,7 @@ from heed.tasks import hulls
 @without(torchs=("softmax", "multinomial", "exponential", "cumsum"), sentence="Do without `{}`.")
 def noisy_choice(yours):
     """the position of the largest sum is a sample of the softmax, for any scores"""
-    for e in (torch.tensor([0.0, 1.0, -0.5, 2.0]).double(), torch.tensor([3.0, 2.5, 1.0]).double()):
+    for e in (torch.tensor([0.0, 1.0, -0.5, 1.5]).double(), torch.tensor([3.0, 2.5, 1.0]).double()):
         n, u = len(e), torch.rand(40_000, len(e)).double()
         z = yours(e, u)
         expect_shape(z, (len(u),), "the positions")
