@@ -247,7 +247,6 @@ CHEATS = [
     ("noisy_choice", "Do without `cumsum`", instead(
         lambda e, u: (u[:, :1] > e.exp().cumsum(-1) / e.exp().sum()).sum(-1))),
     ("next_corner", "`hulls`", instead(next_of_hull)),
-    ("next_corner", "`qhull_edges`", after(defined("qhull_edges"))),
     ("one_at_a_time", "`scaled_dot_product_attention`", instead(
         lambda x, W_q, W_k, W_v: scaled_dot_product_attention(*(torch.stack([W @ y for y in x])[None]
                                                                 for W in (W_q, W_k, W_v)))[0])),
