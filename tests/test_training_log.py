@@ -94,6 +94,14 @@ def test_smoothing_lowers_certainty_and_not_the_number(script, log):
     assert min(lines[script.KNOWN, 0.1]["digits"]) > 0.99
 
 
+def test_dropout_helps_with_few_lists_whatever_the_seed(log):
+    without, with_it = (line["right"] for line in log["dropout"])
+    assert all(b > a + 0.08 for a, b in zip(without, with_it, strict=True))
+    assert [round(x, 2) for x in (min(without), max(without))] == [0.36, 0.58]
+    assert [round(x, 2) for x in (min(with_it), max(with_it))] == [0.61, 0.66]
+    assert min(known for line in log["dropout"] for known in line["known"]) > 0.99
+
+
 def test_copying_and_writing_backwards_are_learnt(log):
     assert min(share for line in log["tasks"] for share in line["right"]) > 0.99
 
@@ -115,5 +123,5 @@ def test_parts_are_full_and_hold_every_pair_once(script):
 
 def test_a_run_starts_and_ends(script, monkeypatch):
     monkeypatch.setattr(script, "UNSEEN", 8)
-    found = script.run(0, kind="cut", lists=60, n=2, dropout=0.1, places=["weights"])
+    found = script.run(0, kind="cut", lists=60, n=2, dropout=0.1)
     assert set(found) == set(script.FOUND) and found["positions"] > 0
