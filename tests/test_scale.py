@@ -257,6 +257,9 @@ def test_groups_are_heads_with_equal_keys_and_values(n_kv_heads):
     twin, mask = plain(layer), causal_mask(N_K)
     mine, theirs = layer(x, x, x, mask), twin(x, x, x, mask)
     assert torch.allclose(mine, theirs, atol=1e-12)
+    with torch.no_grad():  # fused
+        assert torch.allclose(layer(x, x, x, mask), theirs, atol=1e-12)
+        assert torch.allclose(layer(x, x, x), twin(x, x, x), atol=1e-12)
     mine.sum().backward()
     theirs.sum().backward()
     for name in ("W_q", "W_o"):

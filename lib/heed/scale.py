@@ -11,7 +11,14 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from heed.attention import MultiHeadAttention, check_mask, expectation, split_heads
+from heed.attention import (
+    MultiHeadAttention,
+    check_mask,
+    expectation,
+    fused_attention,
+    fused_is_faster,
+    split_heads,
+)
 from heed.position import distances
 from heed.scores import scaled_dot_score
 
@@ -176,7 +183,15 @@ class GroupedQueryAttention(MultiHeadAttention):
         return k, v
 
     def mix(self, q, k, v, mask):
-        """Hand each head of queries the keys and values of its group."""
+        """Attend in each head; the fused kernel copies no keys.
+
+        q: (b, h, n_q, d_k)
+
+        Returns (b, h, n_q, d_k).
+        """
+        dropout = self.dropout.p if self.training else 0.0
+        if not self.weights.recorded and fused_is_faster(q, k, dropout):
+            return fused_attention(q, k, v, mask, self.bias(q, k), dropout)
         n_shared_by = self.n_heads // self.n_kv_heads
         k, v = (x.repeat_interleave(n_shared_by, dim=1) for x in (k, v))
         return super().mix(q, k, v, mask)

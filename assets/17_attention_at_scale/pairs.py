@@ -1,0 +1,176 @@
+"""How many pairs a layer holds: chapter 17's table, its last figure and its laboratory quote it.
+
+    python pairs.py
+
+writes pairs.json beside this file, in about an hour and a half on one core. Lists have 8 to 128 pairs in
+training; a question names two of them, and counts as right if both digits are. Every number is a share of
+4,000 questions about unseen lists.
+
+    pairs     every layer at the better of two rates, 1,600 updates, by the number of pairs
+    chapter   the chapter's own five layers, with its 600 updates and its rate: seed 0 gives the chapter's
+              numbers, up to rounding
+    features  the linear layer of d_k = 16 with other feature maps
+"""
+
+import json
+import platform
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import heed
+from heed.attention import MultiHeadAttention, causal_mask
+from heed.scale import GroupedQueryAttention, LinearAttention, SlidingWindow
+from heed.tasks import LOOKUP_NAMES, endless, lookups
+from heed.train import train
+
+SEEDS = (0, 1, 2)
+RATES, UPDATES = (0.01, 0.02), 1600
+SHORT = 0.01, 600
+PAIRS = (8, 16, 32, 64, 128)
+D = 64
+HARDWARE = "1 core of an x86-64 server processor, shared with other work; float64"
+LOG = Path(__file__).with_name("pairs.json")
+
+
+class Wide(LinearAttention):
+    """Two heads of queries and keys d_k wide, and of values as wide as ever."""
+
+    def __init__(self, d_k):
+        super().__init__(D, 2)
+        self.W_q, self.W_k = nn.Linear(D, 2 * d_k), nn.Linear(D, 2 * d_k)
+
+
+class Mapped(Wide):
+    """With another feature map."""
+
+    def __init__(self, feature_map, d_k=16):
+        super().__init__(d_k)
+        self.feature_map = feature_map
+
+    def mix(self, q, k, v, mask):
+        weights = (self.feature_map(q) @ self.feature_map(k).mT).masked_fill(~mask, 0.0)
+        return weights @ v / weights.sum(dim=-1, keepdim=True)
+
+
+def two_softmaxes(x):
+    """2 d_k features: the softmax of the entries, and that of their negatives."""
+    return torch.cat([x.softmax(dim=-1), (-x).softmax(dim=-1)], dim=-1)
+
+
+def squares(x):
+    """d_k² features, the products of two entries: φ(q)ᵀφ(k) = (qᵀk)²."""
+    return (x[..., :, None] * x[..., None, :]).flatten(-2) + 1e-6
+
+
+LAYERS = {
+    "8 heads of keys": partial(MultiHeadAttention, D, 8),
+    "2 heads of keys": partial(GroupedQueryAttention, D, 8, n_kv_heads=2),
+    "1 head of keys": partial(GroupedQueryAttention, D, 8),
+    "1 head": partial(MultiHeadAttention, D, 1),
+    "window of 16": partial(SlidingWindow, D, 8, window=16),
+    **{f"linear, {d_k} wide": partial(Wide, d_k) for d_k in (8, 16, 32, 64, 128)},
+}
+CHAPTER = ("8 heads of keys", "1 head of keys", "1 head", "window of 16", "linear, 32 wide")
+FEATURES = {
+    "elu + 1": partial(Wide, 16),
+    "relu": partial(Mapped, lambda x: x.relu() + 1e-6),
+    "two softmaxes": partial(Mapped, two_softmaxes),
+    "squares": partial(Mapped, squares),
+}
+
+
+class Asker(nn.Module):
+    """One layer: questions look at the pairs, at one another behind them, and at themselves."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.names, self.digits = nn.Embedding(LOOKUP_NAMES, D), nn.Embedding(10, D)
+        self.first, self.second = nn.Embedding(LOOKUP_NAMES, D), nn.Embedding(LOOKUP_NAMES, D)
+        self.layer, self.read_out = layer, nn.Linear(D, 2 * 10)
+
+    def forward(self, batch):
+        pairs = self.names(batch.names) + self.digits(batch.digits)
+        asked = self.first(batch.asked[..., 0]) + self.second(batch.asked[..., 1])
+        x, n = torch.cat([pairs, asked], dim=1), asked.shape[1]
+        y = self.layer(asked, x, x, causal_mask(n, pairs.shape[1]))
+        return self.read_out(y).unflatten(-1, (2, 10))
+
+
+def loss(model, batch):
+    """The mean loss per digit."""
+    return F.cross_entropy(model(batch).flatten(0, -2), batch.answers.flatten())
+
+
+def learn(make, rate, updates, seed):
+    """A trained model."""
+    torch.manual_seed(seed)
+    model = Asker(make())
+    train(model, endless(lookups, 32, (8, 128), seed=seed), loss, updates, rate=rate)
+    return model
+
+
+@torch.no_grad()
+def score(model, n_pairs, seed=1):
+    """The share of questions of which both digits are right."""
+    batch = lookups(500, n_pairs, torch.Generator().manual_seed(seed))
+    right = (model(batch).argmax(dim=-1) == batch.answers).all(dim=-1)
+    return round(right.double().mean().item(), 4)
+
+
+def scores(model, seed=1):
+    return [score(model, n_pairs, seed) for n_pairs in PAIRS]
+
+
+def best(make):
+    """The entry of one layer: what it gets at the rate that was best on other lists, and at all rates."""
+    tried = {}
+    for rate in RATES:
+        models = [learn(make, rate, UPDATES, seed) for seed in SEEDS]
+        tried[rate] = [scores(model, seed=2) for model in models], [scores(model) for model in models]
+    rate = max(tried, key=lambda rate: sum(map(sum, tried[rate][0])))
+    parameters = sum(p.numel() for p in make().parameters())
+    return {
+        "parameters": parameters,
+        "rate": rate,
+        "test": tried[rate][1],
+        "all rates": {str(rate): found[0] for rate, found in tried.items()},
+    }
+
+
+def main():
+    """Measure everything, and write the log."""
+    log = {
+        "what": "shares of questions of which both digits are right: a row for each seed, a column for each "
+        "number of pairs",
+        "versions": {
+            "heed": heed.__version__,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+        },
+        "hardware": HARDWARE,
+        "seeds": SEEDS,
+        "pairs in a list": PAIRS,
+        "updates": UPDATES,
+        "chapter": {},
+        "pairs": {},
+        "features": {},
+    }
+    rate, updates = SHORT
+    for name in CHAPTER:
+        log["chapter"][name] = [scores(learn(LAYERS[name], rate, updates, seed)) for seed in SEEDS]
+        print(name, log["chapter"][name], flush=True)
+    for part, layers in (("pairs", LAYERS), ("features", FEATURES)):
+        for name, make in layers.items():
+            log[part][name] = best(make)
+            print(part, name, log[part][name], flush=True)
+            LOG.write_text(json.dumps(log, indent=1) + "\n", encoding="utf-8", newline="\n")
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    torch.set_default_dtype(torch.float64)
+    main()
