@@ -61,11 +61,6 @@ def two_softmaxes(x):
     return torch.cat([x.softmax(dim=-1), (-x).softmax(dim=-1)], dim=-1)
 
 
-def squares(x):
-    """d_k² features, the products of two entries: φ(q)ᵀφ(k) = (qᵀk)²."""
-    return (x[..., :, None] * x[..., None, :]).flatten(-2) + 1e-6
-
-
 LAYERS = {
     "8 heads of keys": partial(MultiHeadAttention, D, 8),
     "2 heads of keys": partial(GroupedQueryAttention, D, 8, n_kv_heads=2),
@@ -78,7 +73,6 @@ CHAPTER = ("8 heads of keys", "1 head of keys", "1 head", "window of 16", "linea
 FEATURES = {
     "relu": partial(Mapped, lambda x: x.relu() + 1e-6),
     "two softmaxes": partial(Mapped, two_softmaxes),
-    "squares": partial(Mapped, squares),
 }
 
 
