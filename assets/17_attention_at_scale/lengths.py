@@ -1,4 +1,4 @@
-"""Memory and time against length, each number from a process of its own: chapter 17's second figure, and more.
+"""Memory and time against length, each number from a process of its own: chapter 17's figure, and more.
 
     python lengths.py
 
@@ -100,11 +100,11 @@ def resident(which):
 
 
 def measure(connection, function, n, backward=False, **options):
-    """In a process of its own: the mebibytes that one call takes at most, and the seconds of the best of three."""
+    """In a process of its own: the MiB that one call takes at most, and the seconds of the best of three."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     torch.manual_seed(0)
-    times = []
+    times, used = [], 0
     for length in (64, n, n, n):
         q, k, v = (torch.randn(length, D_K, requires_grad=backward) for _ in range(3))
         if length == n and not times:

@@ -63,15 +63,16 @@ def join(yours):
             (whole[0], (a[1] + b[1]) / 2, (a[2] + b[2]) / 2),
     }  # fmt: skip
     for sentence, slip in slips.items():
-        same = [isinstance(x, torch.Tensor) and x.shape == y.shape for x, y in zip(state, slip, strict=True)]
-        alike = all(same) and all(torch.allclose(x, y) for x, y in zip(state[1:], slip[1:], strict=True))
-        expect(not alike, sentence)
+        both = zip(state, slip, strict=True)
+        same = [isinstance(x, torch.Tensor) and x.shape == y.shape for x, y in both]
+        sums = zip(state[1:], slip[1:], strict=True)
+        expect(not (all(same) and all(torch.allclose(x, y) for x, y in sums)), sentence)
     for name, x, true in zip(names, state, whole, strict=True):
         expect_close(x, true, name)
     large = [(m + 5000.0, total, mixed) for m, total, mixed in (a, b)]
     for name, x, true in zip(names, yours(*large), (whole[0] + 5000.0, *whole[1:]), strict=True):
         expect(isinstance(x, torch.Tensor) and x.isfinite().all(),
-               f"With scores of about 5,000 {name} overflows: form m − m' before you exponentiate.")  # fmt: skip
+               f"With scores of about 5,000 {name} overflows: form m − m' before you exponentiate.")
         expect_close(x, true, f"with scores of about 5,000, {name}")
     nothing = read(scores[:, :0], v[:0])
     for pair, true, what in (
