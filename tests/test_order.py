@@ -23,6 +23,7 @@ KNOWS_NOTHING_OF = {
     "scores": {"heed.data", "heed.plot", "heed.recurrent"},
     "attention": {"heed.data", "heed.plot", "heed.recurrent"},
     "alignment": {"heed.data", "heed.plot"},
+    "scale": {"heed.data", "heed.plot", "heed.recurrent"},
     "train": {"heed.data", "heed.plot", *MODELS},
     "checkpoint": {"heed.data", "heed.plot", *MODELS},
     "engine": {"heed.data", "heed.plot", *MODELS},

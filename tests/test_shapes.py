@@ -31,6 +31,7 @@ from heed.attention import (
     masked_softmax,
     most_probable,
     padding_mask,
+    record,
     reinforce,
     sampled,
     straight_through,
@@ -62,6 +63,15 @@ from heed.recurrent import (
     lstm_step,
     rnn_step,
 )
+from heed.scale import (
+    GroupedQueryAttention,
+    LinearAttention,
+    SlidingWindow,
+    linear_attention,
+    linear_recurrent,
+    online_softmax,
+    tiled_attention,
+)
 from heed.scores import (
     AdditiveScore,
     BilinearScore,
@@ -73,7 +83,7 @@ from heed.scores import (
     scaled_dot_score,
 )
 from heed.speed import FusedLayerNorm, arg_max, linear_cross_entropy
-from heed.tasks import PointBatch, debts, documents, hulls, marks, recall
+from heed.tasks import PointBatch, debts, documents, hulls, lookups, marks, recall
 from heed.tasks.lookback import latest_mark, three_back
 from heed.text import EOS
 from heed.train import sequence_loss
@@ -158,6 +168,23 @@ def position():
         kind(11 * 6, 11)(r(B, N, 66), r(B, M, 66), r(B, M, 66), mask)
 
 
+def scale():
+    q, k, v = r(B, N, 17), r(B, M, 17), r(B, M, D_IN).requires_grad_()
+    online_softmax(r(B, N, 1), r(B, N, 1), r(B, N, D_IN), r(B, N, M), v)
+    mask = torch.ones(B, 1, M, dtype=torch.bool)
+    tiled_attention(q, k, v, mask)
+    tiled_attention(q, k, v, lambda i, j: j <= i + M - N, size=3).sum().backward()
+    linear_attention(q, k, v)
+    linear_attention(q, k, v, mask)
+    linear_recurrent(r(B, N, 17), r(B, N, 17), r(B, N, D_IN))
+    x, mask = r(B, M, 11 * 13), causal_mask(M)[M - N :]  # d_k = 13
+    for kind in (GroupedQueryAttention, SlidingWindow, LinearAttention):
+        kind(11 * 13, 11)(x[:, :N], x, x, mask)
+    layer = LinearAttention(11 * 13, 11)
+    with record(layer):
+        layer(x[:, :N], x, x, mask)
+
+
 def transformer():
     model = make_model(VOCAB, 17, 1, D_MODEL, 19, 11, 0.0)
     model.generator(model(ids(B, N), ids(B, M)))
@@ -214,6 +241,7 @@ def tasks():
     three_back(B, N, torch.Generator().manual_seed(0))
     latest_mark(B, N, torch.Generator().manual_seed(0))
     marks(B, N, 3, torch.Generator().manual_seed(0))
+    lookups(B, N, torch.Generator().manual_seed(0), M)
 
 
 def train():
@@ -239,6 +267,7 @@ CALLS = {  # module -> the calls that run all its claims, and the letters that m
     "attention": (attention, {"b": B, "h": 11}),
     "alignment": (alignment, {"b": B}),
     "position": (position, {"b": B, "h": 11, "d_k": 6}),
+    "scale": (scale, {"b": B, "h": 11}),
     "layers": (transformer, {"b": B, "d_model": D_MODEL}),
     "transformer": (transformer, {"b": B, "d_model": D_MODEL}),
     "loss": (loss, {"b": B, "n_target": M}),

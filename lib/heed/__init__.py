@@ -30,6 +30,7 @@ MODULES = (
     "attention",
     "alignment",
     "position",
+    "scale",
     "layers",
     "transformer",
     "speed",

@@ -9,6 +9,7 @@ import torch
 from heed.tasks.debts import DEBT_WORDS, DEBTORS, Debts, debts
 from heed.tasks.documents import Documents, document_batch, documents
 from heed.tasks.lookback import MARKED, NO_ANSWER, Lookback, any_length, latest_mark, three_back
+from heed.tasks.lookups import LOOKUP_NAMES, Lookups, lookups
 from heed.tasks.marks import Marks, marks
 from heed.tasks.points import NOTHING, PointBatch, hulls, point_batch, point_sets
 from heed.tasks.recall import BLANK, RECALL_NAMES, Recall, recall
@@ -17,6 +18,7 @@ __all__ = [
     "BLANK",
     "DEBTORS",
     "DEBT_WORDS",
+    "LOOKUP_NAMES",
     "MARKED",
     "NOTHING",
     "NO_ANSWER",
@@ -24,6 +26,7 @@ __all__ = [
     "Debts",
     "Documents",
     "Lookback",
+    "Lookups",
     "Marks",
     "PointBatch",
     "Recall",
@@ -34,6 +37,7 @@ __all__ = [
     "endless",
     "hulls",
     "latest_mark",
+    "lookups",
     "marks",
     "point_batch",
     "point_sets",
