@@ -16,23 +16,33 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
+from patterns import replaced
+
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARY = ROOT / "lib" / "heed"
 OUTCOMES = {0: "survived", 1: "killed"}  # pytest's exit codes; with any other the test could not even run
 
 
 def table():
-    """The planted bugs: dictionaries with file, old, new, test and why."""
+    """The planted bugs: dictionaries with at, why, old, test, and new where `old` is not left out."""
     return tomllib.loads((ROOT / "tests" / "mutants.toml").read_text(encoding="utf-8"))["mutant"]
 
 
 def planted(mutant, library=LIBRARY):
-    """The text of the file with the bug in it. ValueError if the place is not there, or is there twice."""
-    text = (library / mutant["file"]).read_text(encoding="utf-8")
-    if text.count(mutant["old"]) != 1:
-        times = text.count(mutant["old"])
-        raise ValueError(f"{mutant['file']} must contain {mutant['old']!r} once, and does {times} times")
-    return text.replace(mutant["old"], mutant["new"])
+    """The file of a bug, and its text with the bug in it. ValueError if its place is not clear."""
+    file, symbol = located(mutant["at"])
+    text = (library / file).read_text(encoding="utf-8")
+    return file, replaced(text, symbol, mutant["old"], mutant.get("new", "pass"))
+
+
+def located(at):
+    """engine.world.World.size -> engine/world.py and World.size."""
+    names = at.split(".")
+    for i in range(len(names), 0, -1):
+        file = "/".join(names[:i]) + ".py"
+        if (LIBRARY / file).is_file():
+            return file, ".".join(names[i:])
+    raise ValueError(f"There is no file for {at}.")
 
 
 @cache
@@ -45,7 +55,7 @@ def outcomes(test_file):
     tests = list(dict.fromkeys(mutant["test"] for _, mutant in mutants))
     jobs = {
         "before": (tests, None, None),
-        **{i: ([mutant["test"]], mutant["file"], planted(mutant)) for i, mutant in mutants},
+        **{i: ([mutant["test"]], *planted(mutant)) for i, mutant in mutants},
         "after": (tests, None, None),
     }
     with tempfile.TemporaryDirectory() as folder:
@@ -105,4 +115,4 @@ if __name__ == "__main__":
             result = outcomes(file)[place]
             if not outcomes(file)["before"] == outcomes(file)["after"] == "survived":
                 sys.exit(f"{file} fails on the library as it is: no mutant of it counts.")
-            print(f"{result:9} {mutant['file']:16} {mutant['why']}  ({mutant['test'].split('::')[1]})")
+            print(f"{result:9} {mutant['at']}: {mutant['why']}  ({mutant['test'].split('::')[1]})")

@@ -3,7 +3,7 @@
     python assets/12_training/bugs.py                        make the runs that the log lacks; the table
     python assets/12_training/bugs.py --only "no residual"   make the run of this bug again
 
-tests/mutants.toml lists bugs: one change each, in one file of the library. For each bug in a file that a
+tests/mutants.toml lists bugs: one change each, in one place of the library. For each bug in a module that a
 training goes through, a small Transformer learns to reverse letters with a library that has this bug. All
 else is as it should be. The run does what a long one does: batches by tokens, steps in two micro-batches,
 smoothing, warm-up, clipping, checkpoints, validation, the average of the last weights. Once it is cut off,
@@ -11,7 +11,7 @@ and goes on from its checkpoint. In the end the model writes, greedily and by be
 quiet core some minutes for every ten bugs.)
 
 - `healthy`: the library as it is, one run a seed
-- `bugs`: what the table says (`file`, `why`, `old`, `new`, `test`), and the run with seed 0
+- `bugs`: what the table says (`at`, `why`, `old`, `new`, `test`), and the run with seed 0
 - `curve`: the training loss in twelve pieces of the run, the mean of each; `final`: that of the last tenth;
   both as the training's own log says, for that is what a reader would look at
 - `validation`: the loss on the held-out sequences without smoothing, by the library's own function
@@ -45,9 +45,9 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "tests"))
 from mutants import LIBRARY, planted, table
 
 LOG = Path(__file__).with_suffix(".json")
-FILES = (
-    *("scores.py", "attention.py", "position.py", "layers.py", "transformer.py", "speed.py", "loss.py"),
-    *("schedule.py", "data/batch.py", "data/tokens.py", "checkpoint.py", "engine/", "decode.py"),
+MODULES = (
+    *("scores.", "attention.", "position.", "layers.", "transformer.", "speed.", "loss."),
+    *("schedule.", "data.batch.", "data.tokens.", "checkpoint.", "engine.", "decode."),
 )
 SETTINGS = {
     "letters": 6,
@@ -248,13 +248,13 @@ def run(seed, library):
 
 
 def taking_part():
-    """The bugs of the table that stand in files that such a run goes through."""
-    return [bug for bug in table() if bug["file"].startswith(FILES)]
+    """The bugs of the table that stand in modules that such a run goes through."""
+    return [bug for bug in table() if bug["at"].startswith(MODULES)]
 
 
-def place(bug):
+def change(bug):
     """What makes a bug this one, whatever test finds it."""
-    return bug["file"], bug["why"], bug["old"], bug["new"]
+    return tuple(bug.get(key) for key in ("at", "why", "old", "new"))
 
 
 def fresh():
@@ -279,16 +279,20 @@ def judged(run, healthy):
 
 
 def main(only=None):
-    """Make the runs that the log lacks, and that of the bug `only` again. Each is stored when it is made."""
+    """Make the runs that the log lacks, and that of the bug `only` again. Each is stored when it is made.
+
+    All are of one processor and one library, or what leaves no trace would seem to differ: a healthy run
+    is made first, and if it is not the one in the log, the log begins anew.
+    """
     bugs = taking_part()
     if only and only not in [bug["why"] for bug in bugs]:
-        raise SystemExit(f"These files have no bug {only!r}.")
+        raise SystemExit(f"These modules have no bug {only!r}.")
     log = json.loads(LOG.read_text(encoding="utf-8")) if LOG.is_file() else fresh()
     log = log if log["settings"] == SETTINGS else fresh()
-    made = {place(run): run for run in log["bugs"] if run["why"] != only}
+    made = {change(run): run for run in log["bugs"] if run["why"] != only}
 
     def store():
-        found = [made[place(bug)] | bug for bug in bugs if place(bug) in made]
+        found = [made[change(bug)] | bug for bug in bugs if change(bug) in made]
         log["bugs"] = [bug | judged(bug, log["healthy"]) for bug in found]
         text = json.dumps(log, indent=1, ensure_ascii=False)
         LOG.write_text(f"{text}\n", encoding="utf-8", newline="\n")
@@ -296,18 +300,22 @@ def main(only=None):
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder).resolve() / "lib"
         shutil.copytree(LIBRARY, library / "heed", ignore=shutil.ignore_patterns("__pycache__"))
-        texts = {place(bug): planted(bug, library / "heed") for bug in bugs}
+        planned = [(bug, *planted(bug, library / "heed")) for bug in bugs]
+        if log["healthy"] and {*map(change, bugs)} - made.keys():
+            if run(SETTINGS["seeds"][0], library).get("digest") != log["healthy"][0]["digest"]:
+                print("Here a healthy run ends otherwise: all runs are made again.", flush=True)
+                log, made = fresh(), {}
         for seed in SETTINGS["seeds"][len(log["healthy"]) :]:
             log["healthy"].append({"seed": seed, **run(seed, library)})
             store()
             print(seed, log["healthy"][-1], flush=True)
-        for bug in bugs:
-            if place(bug) not in made:
-                file = library / "heed" / bug["file"]
-                whole = file.read_text(encoding="utf-8")
-                file.write_text(texts[place(bug)], encoding="utf-8")
-                made[place(bug)] = bug | run(SETTINGS["seeds"][0], library)
-                file.write_text(whole, encoding="utf-8")
+        for bug, file, text in planned:
+            if change(bug) not in made:
+                path = library / "heed" / file
+                whole = path.read_text(encoding="utf-8")
+                path.write_text(text, encoding="utf-8")
+                made[change(bug)] = bug | run(SETTINGS["seeds"][0], library)
+                path.write_text(whole, encoding="utf-8")
                 store()
                 print(f"{len(made)} of {len(bugs)}", bug["why"], flush=True)
     store()
@@ -322,7 +330,7 @@ def rows(log):
         yield line("healthy", "", seed, f"seed {seed['seed']}")
     for bug in sorted(log["bugs"], key=lambda bug: order[bug["verdict"], bug["answers_show_it"]]):
         answers = {None: "", True: "show it", False: "miss it" if bug["differs"] else "as ever"}
-        yield line(bug["verdict"], answers[bug["answers_show_it"]], bug, f"{bug['file']}: {bug['why']}")
+        yield line(bug["verdict"], answers[bug["answers_show_it"]], bug, f"{bug['at']}: {bug['why']}")
     for what in VERDICTS:
         here = [bug for bug in log["bugs"] if bug["verdict"] == what]
         traces = sum(not bug["differs"] for bug in here)
