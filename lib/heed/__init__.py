@@ -32,6 +32,7 @@ MODULES = (
     "position",
     "layers",
     "transformer",
+    "memory",
     "speed",
     "loss",
     "schedule",

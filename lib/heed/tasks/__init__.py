@@ -10,8 +10,11 @@ from heed.tasks.debts import DEBT_WORDS, DEBTORS, Debts, debts
 from heed.tasks.documents import Documents, document_batch, documents
 from heed.tasks.lookback import MARKED, NO_ANSWER, Lookback, any_length, latest_mark, three_back
 from heed.tasks.marks import Marks, marks
+from heed.tasks.pictures import PICTURES, pictures, torn
 from heed.tasks.points import NOTHING, PointBatch, hulls, point_batch, point_sets
 from heed.tasks.recall import BLANK, RECALL_NAMES, Recall, recall
+from heed.tasks.stories import PORTS, STORY_WORDS, THINGS, Stories, moving_stories, stories
+from heed.tasks.voyages import VOYAGE_WORDS, Voyages, short_voyages, voyages
 
 __all__ = [
     "BLANK",
@@ -20,13 +23,20 @@ __all__ = [
     "MARKED",
     "NOTHING",
     "NO_ANSWER",
+    "PICTURES",
+    "PORTS",
     "RECALL_NAMES",
+    "STORY_WORDS",
+    "THINGS",
+    "VOYAGE_WORDS",
     "Debts",
     "Documents",
     "Lookback",
     "Marks",
     "PointBatch",
     "Recall",
+    "Stories",
+    "Voyages",
     "any_length",
     "debts",
     "document_batch",
@@ -35,10 +45,16 @@ __all__ = [
     "hulls",
     "latest_mark",
     "marks",
+    "moving_stories",
+    "pictures",
     "point_batch",
     "point_sets",
     "recall",
+    "short_voyages",
+    "stories",
     "three_back",
+    "torn",
+    "voyages",
 ]
 
 
