@@ -51,9 +51,9 @@ def weights(*shape):
 
 def test_two_patterns_on_paper():
     X = torch.tensor([[1.0, 1, 1, 1], [1, 1, -1, -1]])
-    W = torch.tensor([[0.0, 2, 0, 0], [2, 0, 0, 0], [0, 0, 0, 2], [0, 0, 2, 0]]) / 4
+    W = torch.tensor([[0.0, 2, 0, 0], [2, 0, 0, 0], [0, 0, 0, 2], [0, 0, 2, 0]])
     assert torch.equal(hopfield_weights(X), W)
-    assert hopfield_energy(X, W).tolist() == [-1, -1]
+    assert hopfield_energy(X, W).tolist() == [-4, -4]
     assert hopfield_energy(torch.tensor([1.0, -1, 1, 1]), W).item() == 0
     network = HopfieldNetwork(4)
     network.store(X)

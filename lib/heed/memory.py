@@ -17,8 +17,10 @@ from heed.scores import dot_score
 def hopfield_weights(X):
     """Weights under which each pattern tends to stay as it is: Hebb's rule.
 
-        W = (1/d_x) Σ_μ x_μ x_μᵀ,  W_ii = 0     (Hopfield 1982, eq. 2, where W is
-                                                T, and not divided by d_x)
+        W = Σ_μ x_μ x_μᵀ,  W_ii = 0             (Hopfield 1982, eq. 2: there T)
+
+    W_ij is a whole number: in how many more patterns entries i and j are equal
+    than unequal.
 
     X: (n, d_x), patterns of 1 and −1
 
@@ -30,8 +32,7 @@ def hopfield_weights(X):
     if len(odd):
         mu, i = odd[0].tolist()
         raise ValueError(f"Patterns hold 1 and −1 only; entry {i} of pattern {mu} is {X[mu, i].item():.4g}.")
-    W = X.T @ X / X.shape[1]  # (d_x, d_x)
-    return W.fill_diagonal_(0.0)
+    return (X.T @ X).fill_diagonal_(0.0)  # (d_x, d_x)
 
 
 def hopfield_energy(x, W):
