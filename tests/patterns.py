@@ -53,7 +53,7 @@ def within(tree, symbol):
     for name in filter(None, symbol.split(".")):
         tree = next((node for node in tree.body if getattr(node, "name", None) == name), None)
         if tree is None:
-            raise ValueError(f"There is no {name} for {symbol}.")
+            raise ValueError(f"There is no {symbol}.")
     return tree
 
 

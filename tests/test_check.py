@@ -90,6 +90,20 @@ def test_an_error_in_the_readers_code_is_one_sentence_with_its_line(capsys):
     assert f"(line {divides.__code__.co_firstlineno + 1} of the cell: `y = 1 // 0`)." in said
 
 
+def test_an_error_in_the_forward_of_a_class_is_told_with_its_line_too(capsys):
+    class Dividing:
+        def forward(self, x):
+            return 1 // 0
+
+    @exercise
+    def calling(yours):
+        """it can be called"""
+        yours().forward(X)
+
+    said = line(capsys, calling, Dividing)
+    assert said.startswith("✗ Not yet: your code raised ZeroDivisionError: ") and "`return 1 // 0`" in said
+
+
 def test_an_answer_that_the_check_cannot_use_is_not_blamed_on_a_line(capsys):
     @exercise
     def length(yours):

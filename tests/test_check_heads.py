@@ -29,6 +29,13 @@ MANY = {
     "not scaled": lambda Q, K, V, W, h: (
         merged((split(Q, h) @ split(K, h).mT).softmax(-1) @ split(V, h)) @ W.T
     ),
+    "divided by d_k; its root": lambda Q, K, V, W, h: (
+        merged((split(Q, h) @ split(K, h).mT / 4).softmax(-1) @ split(V, h)) @ W.T
+    ),
+    "every h-th entry": lambda Q, K, V, W, h: (
+        (softmaxed(turned(Q, h) @ turned(K, h).mT) @ turned(V, h)).permute(0, 2, 3, 1).flatten(2) @ W.T
+    ),
+    "Keys and values are interchanged": lambda Q, K, V, W, h: right(Q, V, K, h) @ W.T,
     "weights of all queries": lambda Q, K, V, W, h: (
         merged(softmaxed(split(Q, h) @ split(K, h).mT, -2) @ split(V, h)) @ W.T
     ),

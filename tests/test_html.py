@@ -18,7 +18,7 @@ import opening
 import pytest
 from nbformat import v4
 
-from heed.plot import explorer
+from heed.plot import explorer, one_mixture
 
 ROOT = Path(__file__).parents[1]
 
@@ -36,6 +36,7 @@ LOOK = r"""
   const all = selector => [...page.querySelectorAll(selector)];
   const scrolls = element => element !== page &&
     (getComputedStyle(element).overflowX !== "visible" || scrolls(element.parentElement));
+  const mover = image => image.matches(".heed-still") && image.parentElement.querySelector(".heed-mover svg");
   const sticksOut = element => {
     const box = element.getBoundingClientRect();
     const out = box.width > 0 && (box.left < -1 || box.right > screen.width + 1);
@@ -46,7 +47,7 @@ LOOK = r"""
     answers: all("details:not(.fold)").length, folds,
     figures: all("img").map(image => ({
       file: image.src.split("/").pop(), alt: image.alt, pixels: image.naturalWidth,
-      shown: image.getBoundingClientRect().width,
+      shown: (mover(image) || image).getBoundingClientRect().width,
     })),
     broken: all("[data-mjx-error]").map(formula => formula.dataset.mjxError),
     wide: all("*:not(mjx-container *):not(svg *)").filter(sticksOut).map(each => each.outerHTML.slice(0, 80)),
@@ -184,6 +185,8 @@ README = """# A small book
 | 04 | Scores *(planned)* | three of them | |
 """
 
+STILL = "Four lists on a line, and a cut"  # the alternative text of a mover's picture
+
 # lines of exactly eighty columns, wherever a chapter may have one
 EIGHTY = "x = " + "1 + " * 18 + "1234"
 FOLDED = [
@@ -219,6 +222,11 @@ def small(tmp_path_factory):
     setup = cell("import heed", tags=["setup"])
     weights = np.linspace(0, 1, 2 * 2 * 3 * 4).reshape(2, 2, 3, 4)
     maps = explorer({"source": weights}, ["a", "b", "c"], ["k", "l", "m", "n"], "a b c → k l m n")
+    moved = {"text/html": one_mixture().html(), "text/plain": "Mover"}
+    two_outputs = [cell("move()", {"image/png": PIXELS}, alt=STILL) for _ in range(2)]
+    two_outputs[1].metadata["tags"] = ["hide-output"]
+    for each in two_outputs:
+        each.outputs.append(v4.new_output("display_data", data=moved))
     (folder / "assets").mkdir()
     (folder / "assets" / "readme.png").write_bytes(base64.b64decode(PIXELS))
     (folder / "README.md").write_text(README, encoding="utf-8")
@@ -227,6 +235,7 @@ def small(tmp_path_factory):
         setup,
         "# 0 · Preface\n\nThe *aardvark* is for the search.",
         cell("explore()", {"text/html": maps._repr_html_(), "text/plain": "Explorer"}),
+        *two_outputs,
     )
     save(
         folder / "chapters" / "03_attention.ipynb",
@@ -549,6 +558,51 @@ def test_an_explorer_that_does_not_work_is_found(browser, small, old, new, sente
     found = explorer_faults(browser, page, dark=True)
     page.unlink()
     assert any(sentence in each for each in found), found
+
+
+# --- Movers -------------------------------------------------------------------------------------------------
+
+MOVERS = """[...document.querySelectorAll(".heed-mover")].map(mover => ({
+  picture: mover.closest(".cell_output").querySelector("img").getBoundingClientRect().height,
+  mover: mover.getBoundingClientRect().height,
+  says: mover.querySelector(".heed-words")?.textContent,
+}))"""
+
+
+def test_a_mover_takes_the_place_of_its_picture_also_behind_a_fold(browser, small):
+    page = small / "html" / "chapters" / "00_preface.html"
+    browser.open(page)
+    browser.ask("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+    browser.ask("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    seen = browser.ask(MOVERS)
+    assert len(seen) == 2 and all(each["picture"] == 0 and each["mover"] > 200 for each in seen)
+    slider = "document.querySelectorAll('.heed-mover')[1].querySelector('input')"
+    browser.ask(f"{slider}.value = 0.1; {slider}.oninput()")
+    first, second = browser.ask(MOVERS)
+    assert "a cut for A, none for B" in first["says"] and "a cut for B, none for A" in second["says"]
+    widths = "[...document.querySelectorAll('.heed-mover svg')].map(svg => svg.getBoundingClientRect().width)"
+    assert all(300 < width <= 390 for width in browser.ask(widths))
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    assert all(each["picture"] > 0 and each["mover"] == 0 for each in browser.ask(MOVERS))
+    browser.call("Emulation.setEmulatedMedia", media="")
+
+
+def test_the_picture_stays_where_no_script_runs(browser, small):
+    browser.call("Emulation.setScriptExecutionDisabled", value=True)
+    browser.open(small / "html" / "chapters" / "00_preface.html")
+    browser.call("Emulation.setScriptExecutionDisabled", value=False)
+    first, _ = browser.ask(MOVERS)
+    assert first["picture"] > 0 and first["mover"] == 0
+
+
+def test_a_mover_that_does_not_start_is_found(browser, small):
+    page = small / "html" / "chapters" / "00_preface.html"
+    text, planted = page.read_text(encoding="utf-8"), page.with_name("sabotaged.html")
+    assert "mover.paint(" in text
+    planted.write_text(text.replace("mover.paint(", "nosuch("), encoding="utf-8")
+    found = faults(browser, planted)
+    planted.unlink()
+    assert any("console: ReferenceError" in each for each in found), found
 
 
 LONG = "45 minutes to read, 2 hours of exercises"

@@ -213,7 +213,8 @@ def blame(error, yours):
     """One sentence about an error: its type and message, and the line of the reader's code that raised it."""
     message = (str(error).strip() or "no message").splitlines()[0].rstrip(".")
     text = f"{type(error).__name__}: {message}"
-    code = getattr(inspect.unwrap(yours), "__code__", None) if callable(yours) else None
+    function = getattr(yours, "forward", yours)  # of a module
+    code = getattr(inspect.unwrap(function), "__code__", None) if callable(function) else None
     frames = traceback.extract_tb(error.__traceback__)
     entered = [i for i, frame in enumerate(frames) if (frame.filename, frame.name) == (__file__, "answer")]
     if inspect.isfunction(yours):
@@ -273,9 +274,8 @@ def close(tensor, other):
 
 def __getattr__(name):
     """Find a check by its name, in whichever chapter's file it stands."""
-    found = None if name.startswith("_") else exercises().get(name)
-    if found:
-        return found
+    if not name.startswith("_") and name not in CHAPTERS and name in exercises():
+        return exercises()[name]
     raise AttributeError(f"There is no check of the name {name!r} in heed.check.")
 
 
@@ -288,4 +288,5 @@ def __dir__():
 def exercises():
     """All checks by their names, chapter by chapter."""
     files = [importlib.import_module(f"{__name__}.{chapter}") for chapter in CHAPTERS]
-    return {name: it for file in files for name, it in vars(file).items() if hasattr(it, "is_exercise")}
+    functions = [inspect.getmembers(file, inspect.isfunction) for file in files]
+    return {name: it for found in functions for name, it in found if hasattr(it, "is_exercise")}

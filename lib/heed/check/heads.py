@@ -21,6 +21,46 @@ def joined(mixtures):
     return torch.cat(mixtures.unbind(1), dim=-1)
 
 
+def slips(q, k, v, h, mask=None):
+    """The heads of projected q, k, v side by side, after a slip; by what the reader is told then."""
+    d_model, d_k = q.shape[-1], q.shape[-1] // h
+    Q, K, V = (split_heads(x, h) for x in (q, k, v))
+    cut = [x.view(len(x), h, -1, d_k) for x in (q, k, v)]
+    strided = [x.unflatten(-1, (d_k, h)).permute(0, 3, 1, 2) for x in (q, k, v)]
+    hidden = ~(torch.ones(1, 1, dtype=torch.bool) if mask is None else mask)
+
+    def mixed(root, axis=-1):
+        """With another divisor of the scores, or with a softmax along another axis."""
+        scores = (Q @ K.mT / root).masked_fill(hidden, -math.inf)
+        return joined(scores.softmax(axis) @ V)
+
+    return {
+        "The heads are cut by a view alone: make (b, n, h, d_k) first, and then move the heads forward.":
+            joined(attention(*cut, mask)[0]),
+        "The heads are cut and merged by a view alone, so a head holds a part of the sentence: cut into "
+        "(b, n, h, d_k), and transpose.":
+            attention(*cut, mask)[0].reshape(q.shape),
+        "The heads are not transposed back before they are merged.":
+            attention(Q, K, V, mask)[0].reshape(q.shape),
+        "Each token is cut into d_k pieces of h entries: the heads are the third axis, (b, n, h, d_k).":
+            joined(attention(*strided, mask)[0]),
+        "Each head takes every h-th entry of a token: the heads are the third axis, (b, n, h, d_k).":
+            attention(*strided, mask)[0].permute(0, 2, 3, 1).flatten(2),
+        "The scores are divided by √d_model; each head is d_k = d_model / h wide.":
+            mixed(math.sqrt(d_model)),
+        "The scores are divided by d_k; its root is meant, √d_k.": mixed(d_k),
+        "The scores are not scaled: divide them by √d_k.": mixed(1.0),
+        "For each key the weights of all queries sum to one; they should sum to one for each query.":
+            mixed(math.sqrt(d_k), axis=-2),
+        "The weights of all heads sum to one together: the softmax belongs on the axis of the keys.":
+            mixed(math.sqrt(d_k), axis=1),
+        "This is one head as wide as the model.":
+            attention(q[:, None], k[:, None], v[:, None], mask)[0].flatten(0, 1),
+        "Keys and values are interchanged: queries meet keys, and values are mixed.":
+            joined(attention(Q, V, K, mask)[0]),
+    }  # fmt: skip
+
+
 @exercise
 @without(
     *(split_heads, merge_heads, attention, MultiHeadAttention.forward, "by_loop"),
@@ -32,34 +72,14 @@ def many_heads(yours):
     q, k, v = drawn((B, N_Q, D), (B, N_K, D), (B, N_K, D))
     W_q, W_k, W_v, W_o = drawn(*[(D, D)] * 4)
     given = q @ W_q.T, k @ W_k.T, v @ W_v.T
-    Q, K, V = (split_heads(x, H) for x in given)
-    scores = Q @ K.mT
-    right = (scores / math.sqrt(D_K)).softmax(-1) @ V
+    right = attention(*(split_heads(x, H) for x in given))[0]
     untransposed = attention(*(split_heads(x, H) for x in (q @ W_q, k @ W_k, v @ W_v)))[0]
-    unturned = [x.view(B, H, -1, D_K) for x in given]
-    turned = [x.unflatten(-1, (D_K, H)).permute(0, 3, 1, 2) for x in given]
     expect_close(
         yours(q, k, v, W_q, W_k, W_v, W_o, H),
         joined(right) @ W_o.T,
         "the output",
-        typical={
-            "The heads are cut by a view alone: make (b, n, h, d_k) first, and then move the heads forward.":
-                joined(attention(*unturned)[0]) @ W_o.T,
-            "The heads are cut and merged by a view alone, so a head holds a part of the sentence: cut into "
-            "(b, n, h, d_k), and transpose.":
-                attention(*unturned)[0].reshape(B, N_Q, D) @ W_o.T,
-            "The heads are not transposed back before they are merged.":
-                right.reshape(B, N_Q, D) @ W_o.T,
-            "Each token is cut into d_k pieces of h entries: the heads are the third axis, (b, n, h, d_k).":
-                joined(attention(*turned)[0]) @ W_o.T,
-            "The scores are divided by √d_model; each head is d_k = d_model / h wide.":
-                joined((scores / math.sqrt(D)).softmax(-1) @ V) @ W_o.T,
-            "The scores are not scaled: divide them by √d_k.": joined(scores.softmax(-1) @ V) @ W_o.T,
-            "For each key the weights of all queries sum to one; they should sum to one for each query.":
-                joined((scores / math.sqrt(D_K)).softmax(-2) @ V) @ W_o.T,
-            "The weights of all heads sum to one together: the softmax belongs on the axis of the keys.":
-                joined((scores / math.sqrt(D_K)).softmax(1) @ V) @ W_o.T,
-            "This is one head as wide as the model.": attention(*given)[0] @ W_o.T,
+        typical={told: heads @ W_o.T for told, heads in slips(*given, H).items()}
+        | {
             "The heads are not joined: W_o is missing.": joined(right),
             "The tokens are multiplied as x @ W; here every W is applied as x @ W.T.":
                 joined(untransposed) @ W_o,

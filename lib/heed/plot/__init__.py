@@ -1,11 +1,13 @@
-"""Figures of the course: maps of weights, curves, bars, drawings of networks, and an explorer of attention.
+"""Figures of the course: maps of weights, curves, bars, networks, an explorer of attention, movers.
 
 This module takes arrays and labels; it knows no models. Importing it sets fonts, palette and resolution.
-Every drawing returns its Axes, so that anything can be added before `plt.show()`; the explorer is HTML.
+Every drawing returns its Axes, so that anything can be added before `plt.show()`; the explorer is HTML, and a
+mover, as the last line of a cell, is a still picture and the HTML that moves it.
 """
 
 from heed.plot.charts import bars, curves, hbars, heatmap, heatmaps, scoremap
 from heed.plot.explorer import explorer
+from heed.plot.movers import beam_tree, dials, mask_painter, one_mixture, saturation
 from heed.plot.networks import alignment, attending, network
 from heed.plot.scoreboard import Scoreboard
 from heed.plot.style import style
@@ -15,12 +17,17 @@ __all__ = [
     "alignment",
     "attending",
     "bars",
+    "beam_tree",
     "curves",
+    "dials",
     "explorer",
     "hbars",
     "heatmap",
     "heatmaps",
+    "mask_painter",
     "network",
+    "one_mixture",
+    "saturation",
     "scoremap",
     "style",
 ]
