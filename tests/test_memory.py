@@ -16,12 +16,12 @@ from heed.memory import (
     Sharpened,
     TuringMachine,
     content_weights,
+    erase_and_add,
     hopfield_energy,
     hopfield_weights,
     modern_energy,
     retrieve,
-    shifted,
-    written,
+    shift_weights,
 )
 from heed.tasks import STORY_WORDS, endless, pictures, short_voyages, stories, torn, voyages
 from heed.train import train
@@ -329,8 +329,8 @@ def test_content_on_paper():
 def test_a_shift_on_paper_goes_on_and_comes_round():
     w = torch.tensor([[0.0, 0, 1, 0], [0, 0, 0, 1]])
     on = torch.tensor([[0.0, 0, 1]]).expand(2, 3)
-    assert shifted(w, on).tolist() == [[0, 0, 0, 1], [1, 0, 0, 0]]
-    blurred = shifted(w[:1], torch.tensor([[0.1, 0.7, 0.2]]))
+    assert shift_weights(w, on).tolist() == [[0, 0, 0, 1], [1, 0, 0, 0]]
+    blurred = shift_weights(w[:1], torch.tensor([[0.1, 0.7, 0.2]]))
     assert torch.allclose(blurred, torch.tensor([[0.0, 0.1, 0.7, 0.2]]))
 
 
@@ -342,7 +342,7 @@ def test_sharpening_on_paper():
 def test_erase_and_add_on_paper():
     M = torch.tensor([[[1.0, 2], [3, 4]]])
     w, e, a = torch.tensor([[1.0, 0.5]]), torch.tensor([[1.0, 0]]), torch.tensor([[7.0, 10]])
-    assert written(M, w, e, a).tolist() == [[[7, 12], [5, 9]]]
+    assert erase_and_add(M, w, e, a).tolist() == [[[7, 12], [5, 9]]]
 
 
 @settings(max_examples=30, deadline=None)
@@ -355,7 +355,7 @@ def test_weights_stay_weights_and_a_shift_is_a_circular_convolution(n_rows, seed
         for j in range(n_rows):
             step = (i - j + 1) % n_rows
             by_hand[:, i] += w[:, j] * (s[:, step] if step < 3 else 0)
-    torch.testing.assert_close(shifted(w, s), by_hand)
+    torch.testing.assert_close(shift_weights(w, s), by_hand)
     new = Head(D_HIDDEN, D_ROW)(torch.randn(B, D_HIDDEN), M, w)
     torch.testing.assert_close(new.sum(-1), torch.ones(B))
     assert (new >= 0).all()
@@ -402,7 +402,7 @@ def test_a_whole_run_is_its_steps():
         now = x[:, t] if t < N else torch.zeros(B, D_X)
         h = torch.tanh(model.controller(torch.cat([now, r], -1)))
         w = model.head(h, M, w)
-        M = written(M, w, model.e(h).sigmoid(), model.a(h).tanh())
+        M = erase_and_add(M, w, model.e(h).sigmoid(), model.a(h).tanh())
         r = torch.einsum("br,brd->bd", w, M)
         places.append(w)
         said.append(model.out(torch.cat([h, r], -1)))

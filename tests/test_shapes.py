@@ -46,12 +46,12 @@ from heed.memory import (
     MemoryNetwork,
     TuringMachine,
     content_weights,
+    erase_and_add,
     hopfield_energy,
     hopfield_weights,
     modern_energy,
     retrieve,
-    shifted,
-    written,
+    shift_weights,
 )
 from heed.position import (
     ALiBi,
@@ -209,8 +209,8 @@ def memory():
     model(torch.randint(VOCAB, (B, N, 3)), ids(B, 17), torch.ones(B, N, dtype=torch.bool))
     M_, w = r(B, M, D_HIDDEN), r(B, M).softmax(-1)
     content_weights(r(B, D_HIDDEN), M_, r(B, 1))
-    shifted(w, r(B, 3).softmax(-1))
-    written(M_, w, r(B, D_HIDDEN), r(B, D_HIDDEN))
+    shift_weights(w, r(B, 3).softmax(-1))
+    erase_and_add(M_, w, r(B, D_HIDDEN), r(B, D_HIDDEN))
     TuringMachine(D_IN, 17, 19, 13)(r(B, N, D_IN), 23, M)
 
 

@@ -39,7 +39,8 @@ LONGER = (4, 10, 20)  # things in test stories
 TEST = 1000  # test stories of each kind
 TEARS = (0.0, 0.25, 0.5, 0.6, 0.75)
 BETA = 8.0
-STARTS = (0, 300)
+GRUS = ((64, UPDATES), (128, 3 * UPDATES))
+STARTS = (0, 50, 100, 300, 800, 1600)
 HARDWARE = "1 core of an x86-64 server processor, shared with other work; float64"
 LOG = Path(__file__).with_name("answers.json")
 
@@ -172,10 +173,7 @@ def sentences():
 
 
 def state():
-    return [
-        {"d_hidden": d, **runs(lambda d=d: State(d), updates=updates)}
-        for d, updates in ((64, UPDATES), (64, 5 * UPDATES), (256, 5 * UPDATES))
-    ]
+    return [{"d_hidden": d, **runs(lambda d=d: State(d), updates=updates)} for d, updates in GRUS]
 
 
 def torn():

@@ -24,7 +24,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import heed
-from heed.memory import Head, TuringMachine, content_weights, shifted, written
+from heed.memory import Head, TuringMachine, content_weights, erase_and_add, shift_weights
 from heed.tasks import PORTS, VOYAGE_WORDS, endless, short_voyages, voyages
 from heed.train import train
 
@@ -61,7 +61,7 @@ class WithoutHead(Head):
         if self.off == "strength":
             beta = torch.ones_like(beta)
         w_c = content_weights(torch.tanh(self.k(h)), M, beta)
-        return self.weights(shifted(g * w_c + (1 - g) * w, s), gamma)
+        return self.weights(shift_weights(g * w_c + (1 - g) * w, s), gamma)
 
 
 def machine():
@@ -92,7 +92,7 @@ class TwoHeads(TuringMachine):
     def step(self, x, M, w, r):
         h = torch.tanh(self.controller(torch.cat([x, r], dim=-1)))
         w, w_r = self.head(h, M, w[0]), w[1]
-        M = written(M, w, torch.sigmoid(self.e(h)), torch.tanh(self.a(h)))
+        M = erase_and_add(M, w, torch.sigmoid(self.e(h)), torch.tanh(self.a(h)))
         w_r = self.reader(h, M, w_r)
         r = (w_r[:, None] @ M)[:, 0]
         return self.out(torch.cat([h, r], dim=-1)), (M, (w, w_r), r)

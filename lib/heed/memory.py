@@ -228,7 +228,7 @@ def content_weights(k, M, beta):
     return (beta * cosines).softmax(dim=-1)  # (b, n_rows)
 
 
-def shifted(w, s):
+def shift_weights(w, s):
     """Move weights to the neighbouring rows; the last row's next is the first.
 
         w̃(i) = Σ_j w(j) s(i − j)                (Graves et al. 2014, eq. 8)
@@ -245,7 +245,8 @@ def shifted(w, s):
 class Sharpened(MaskedSoftmax):
     """Make weights sharper, for a shift with more than one share blurs them.
 
-    w(i)^γ / Σ_j w(j)^γ = softmax_i(γ log w(i))     (Graves et al. 2014, eq. 9)
+        w(i)^γ / Σ_j w(j)^γ = softmax_i(γ log w(i))
+        (Graves et al. 2014, eq. 9)
 
     `record` sees the machine's weights pass here.
     """
@@ -255,7 +256,7 @@ class Sharpened(MaskedSoftmax):
         return super().forward(gamma * (w + 1e-12).log())
 
 
-def written(M, w, e, a):
+def erase_and_add(M, w, e, a):
     """Erase, then add, in each row as much as the weights say.
 
         M'(i) = M(i) ⊙ (1 − w(i) e) + w(i) a     (Graves et al. 2014, eq. 3 and 4)
@@ -307,7 +308,7 @@ class Head(nn.Module):
         g, s = torch.sigmoid(self.g(h)), self.s(h).softmax(dim=-1)
         w_c = content_weights(torch.tanh(self.k(h)), M, beta)  # (b, n_rows)
         w_g = g * w_c + (1 - g) * w  # (b, n_rows)
-        return self.weights(shifted(w_g, s), gamma)
+        return self.weights(shift_weights(w_g, s), gamma)
 
 
 class TuringMachine(nn.Module):
@@ -371,6 +372,6 @@ class TuringMachine(nn.Module):
         """
         h = torch.tanh(self.controller(torch.cat([x, r], dim=-1)))  # (b, d_hidden)
         w = self.head(h, M, w)  # (b, n_rows)
-        M = written(M, w, torch.sigmoid(self.e(h)), torch.tanh(self.a(h)))  # (b, n_rows, d_row)
+        M = erase_and_add(M, w, torch.sigmoid(self.e(h)), torch.tanh(self.a(h)))  # (b, n_rows, d_row)
         r = expectation(w[:, None], M)[:, 0]  # (b, d_row)
         return self.out(torch.cat([h, r], dim=-1)), (M, w, r)
