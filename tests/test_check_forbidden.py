@@ -55,6 +55,13 @@ def defined(name):
     return names[name]
 
 
+def in_a_class(name, method):
+    """A method of a class that only a notebook defines."""
+    names = {}
+    exec(f"class {name}:\n    def {method}(*given): return given", names)
+    return getattr(names[name](), method)
+
+
 def after(call):
     """The right answer, once this has been called."""
     return lambda right: lambda *given: (call(), right(*given))[1]
@@ -78,16 +85,9 @@ AUTOGRAD = {
 }
 
 
-def by_autograd(weights):
-    rows = weights.reshape(-1, weights.shape[-1]).log()
-    each = [torch.autograd.functional.jacobian(lambda row: row.softmax(-1), row) for row in rows]
-    return torch.stack(each).view(*weights.shape, -1)
-
-
-def reinforced(alpha, z, loss, baseline):
-    scores = alpha.log().requires_grad_()
-    ((loss - baseline) * scores.log_softmax(-1)[z]).backward()
-    return scores.grad
+def by_autograd(q, k, v, G):
+    given = [tensor.requires_grad_() for tensor in (q, k, v)]
+    return torch.autograd.grad(attention(*given)[0], given, G)
 
 
 @torch.enable_grad()
@@ -238,12 +238,17 @@ CHEATS = [
         lambda q, k: torch.stack([-((x - k) ** 2).sum(-1) / 2 for x in q]))),
     ("closeness", "of 3 matrix products", instead(
         lambda q, k: q @ k.T - (q**2 @ torch.ones_like(k).T + torch.ones_like(q) @ (k**2).T) / 2)),
-    *(("softmax_jacobian", name, cheat) for name, cheat in AUTOGRAD.items()),
-    ("softmax_jacobian", "`grad` is autograd", instead(by_autograd)),
-    *(("score_gradient", name, cheat) for name, cheat in AUTOGRAD.items()),
-    ("score_gradient", "`backward` is autograd", instead(reinforced)),
+    *(("attention_backward", name, cheat) for name, cheat in AUTOGRAD.items()),
+    ("attention_backward", "`grad` is autograd", instead(by_autograd)),
+    ("noisy_choice", "Do without `softmax`", instead(lambda e, u: e.softmax(-1).multinomial(len(u), True))),
+    ("noisy_choice", "Do without `multinomial`", instead(lambda e, u: e.exp().multinomial(len(u), True))),
+    ("noisy_choice", "Do without `gumbel_softmax`", instead(
+        lambda e, u: F.gumbel_softmax(e.expand_as(u), hard=True).argmax(-1))),
+    ("noisy_choice", "Do without `exponential_`", instead(
+        lambda e, u: (torch.empty_like(u).exponential_() / e.exp()).argmin(-1))),
+    ("noisy_choice", "Do without `cumsum`", instead(
+        lambda e, u: (u[:, :1] > e.exp().cumsum(-1) / e.exp().sum()).sum(-1))),
     ("next_corner", "`hulls`", instead(next_of_hull)),
-    ("next_corner", "`qhull_edges`", after(defined("qhull_edges"))),
     ("one_at_a_time", "`scaled_dot_product_attention`", instead(
         lambda x, W_q, W_k, W_v: scaled_dot_product_attention(*(torch.stack([W @ y for y in x])[None]
                                                                 for W in (W_q, W_k, W_v)))[0])),
@@ -271,14 +276,11 @@ CHEATS = [
     ("many_heads", "`merge_heads`", after(lambda: merge_heads(torch.ones(1, 2, 3, 4)))),
     ("many_heads", "`scaled_dot_product_attention`", instead(heads_fused)),
     ("many_heads", "`MultiHeadAttention`", instead(heads_as_a_module)),
-    ("many_heads", "`by_loop`", after(defined("by_loop"))),
+    ("many_heads", "`attend`", after(defined("attend"))),
+    ("many_heads", "`MultiHead`", after(in_a_class("MultiHead", "split"))),
+    ("many_heads", "`MultiHead`", after(in_a_class("MultiHead", "forward"))),
     ("many_heads", "there is a loop", instead(heads_in_a_loop)),
     ("many_heads", "there is a loop", sentence_by_sentence),
-    ("heads_by_stride", "this calls `view`", instead(split_heads)),
-    ("heads_by_stride", "this calls `unfold`", instead(
-        lambda x, h: x.unfold(2, x.shape[2] // h, x.shape[2] // h).swapaxes(1, 2))),
-    ("heads_by_stride", "this calls `mT`", instead(lambda x, h: x.mT)),
-    ("heads_by_stride", "this calls `chunk`", instead(lambda x, h: x.chunk(h, dim=-1))),
     ("code_of", "`sinusoids`", instead(lambda pos, d: sinusoids(pos + 1, d)[-1])),
     ("code_of", "`sinusoids`", instead(lambda pos, d: shown(sinusoids)(pos + 1, d)[-1])),
     ("code_of", "`clock_hands`", after(defined("clock_hands"))),

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from heed import check
-from heed.attention import split_heads
 
 
 def split(x, h):
@@ -105,30 +104,101 @@ def test_importance_of_heads_names_the_mistake(capsys, sentence):
     assert sentence in capsys.readouterr().out
 
 
-def laid(order):
-    def answer(x, h):
-        b, n, d = x.shape
-        return x.as_strided((b, h, n, d // h), order(n, d, d // h, h))
+def by_hand(m, loud=30.0, copies=True, first=1):
+    d = 10 * m
+    query, W_k, W_v = torch.zeros(d), torch.zeros(d, d), torch.zeros(d, d)
+    for i in range(m):
+        query[10 * i] = loud
+        W_k[10 * i, i + first] = 1
+        W_v[10 * i : 10 * (i + 1), :10] = torch.eye(10)
+    return [query, torch.eye(d), W_k, W_v if copies else torch.eye(d), torch.eye(d)]
+
+
+def changed(i, change):
+    def answer(m):
+        given = by_hand(m)
+        given[i] = change(given[i])
+        return given
 
     return answer
 
 
-STRIDES = {
-    "This is a copy": lambda x, h: laid(lambda n, d, d_k, h: (n * d, d_k, d, 1))(x, h).contiguous(),
-    "lie h numbers apart": laid(lambda n, d, d_k, h: (n * d, 1, d, h)),
-    "Every sentence is the first one": laid(lambda n, d, d_k, h: (0, d_k, d, 1)),
-    "All heads are the first one": laid(lambda n, d, d_k, h: (n * d, 0, d, 1)),
-    "interchanged": laid(lambda n, d, d_k, h: (n * d, d, d_k, 1)),
-    "h numbers further on": laid(lambda n, d, d_k, h: (n * d, h, d, 1)),
-    "`as_strided` alone": split_heads,
-    "one number further on": laid(lambda n, d, d_k, h: (n * d, 1, d, 1)),
+BY_HAND = {
+    "five tensors": lambda m: by_hand(m)[:4],
+    "Return five": lambda m: torch.zeros(5),
+    "W_k, for m=2, has shape": changed(2, lambda W: W[:10]),
+    "query holds a number that is not finite": lambda m: by_hand(m, float("inf")),
+    "lists of 12 digits": lambda m: by_hand(m, 5.0),
+    "50 digits": lambda m: by_hand(m, 12.0),
+    "the weight 0.31": lambda m: by_hand(m, 5.0),
+    "Head 1 gives all tokens one weight": lambda m: by_hand(m, 0.0),
+    "without a mark: entry 0": lambda m: by_hand(m, first=0),
+    "No head looks at mark A": changed(2, lambda W: W.sum(1)[:, None] * (torch.arange(len(W)) == 2)),
+    "Head 2 finds its token": lambda m: by_hand(m, copies=False),
+    "Does W_o bring the digit at A": changed(4, lambda W: W.flip(0)),
 }
 
 
-@pytest.mark.parametrize("sentence", STRIDES)
-def test_heads_by_stride_names_the_mistake(capsys, sentence):
-    check.heads_by_stride(STRIDES[sentence])
+@pytest.mark.parametrize("sentence", BY_HAND)
+def test_heads_by_hand_names_the_mistake(capsys, sentence):
+    check.heads_by_hand(BY_HAND[sentence])
     assert sentence in capsys.readouterr().out
+
+
+def test_heads_by_hand_may_look_in_any_order(capsys):
+    def turned(m):
+        query, W_q, W_k, W_v, W_o = by_hand(m)
+        order = torch.arange(10 * m).view(m, 10).flip(0).flatten()
+        return query, W_q, W_k[order], W_v, W_o[order]
+
+    check.heads_by_hand(turned)
+    assert capsys.readouterr().out.startswith("✓")
+
+
+def wide(W_q, W_k, W_v, W_o, h, on_queries=1.0, on_keys=1.0):
+    d = len(W_q)
+
+    def widened(W):
+        rows = torch.zeros(h, d, d, dtype=W.dtype)
+        rows[:, : d // h] = W.reshape(h, d // h, d)
+        return rows.flatten(0, 1)
+
+    factor = torch.tensor(h**0.5)
+    return (
+        widened(W_q * factor**on_queries),
+        widened(W_k * factor**on_keys),
+        widened(W_v),
+        widened(W_o.T).T,
+    )
+
+
+def whole(W_q, W_k, W_v, W_o, h):
+    return *(W.repeat(h, 1) for W in (W_q, W_k, W_v)), W_o.repeat(1, h)
+
+
+WIDE = {
+    "√h times too small": lambda *given: wide(*given, 0, 0),
+    "√h times too large": lambda *given: wide(*given, 1, 1),
+    "h times too small: multiply": lambda *given: wide(*given, -1, 0),
+    "h times too large: where": lambda *given: wide(*given, 3, 0),
+    "rows of a narrow one.": lambda *given: (*whole(*given)[:3], whole(*given)[3] / given[-1]),
+    "outputs are added up": whole,
+    "Return four matrices": lambda *given: wide(*given)[:3],
+    "W_q has shape (12, 12)": lambda *given: given[:4],
+    "W_o has shape": lambda *given: (*wide(*given)[:3], given[3]),
+}
+
+
+@pytest.mark.parametrize("sentence", WIDE)
+def test_full_width_names_the_mistake(capsys, sentence):
+    check.full_width(WIDE[sentence])
+    assert sentence in capsys.readouterr().out
+
+
+def test_full_width_takes_the_factor_on_either_side(capsys):
+    for factors in ((1, 0), (0, 1), (0.5, 0.5)):
+        check.full_width(lambda *given, factors=factors: wide(*given, *factors))
+        assert capsys.readouterr().out.startswith("✓")
 
 
 def total(d, h, w, kv, bias=True):

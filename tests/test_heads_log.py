@@ -1,4 +1,4 @@
-"""The committed log behind section 8.6: it belongs to its script, and carries what the chapter says."""
+"""The committed log behind F4 and F5 of chapter 08: it belongs to its script, and carries what is said."""
 
 from pathlib import Path
 
@@ -44,14 +44,28 @@ def test_recall_wants_few_heads(log):
     assert min(longer[16]) > 0.99 and max(longer[32]) < 0.9
 
 
+def test_full_width_buys_recall_and_no_marks(script, log):
+    recall, marks, control = log["full"]
+    assert recall["widths"] == marks["widths"] == [script.D, script.D] and "widths" not in control
+    narrow = next(e for e in log["marks"] if (e["n"], e["heads"]) == (4, 2))
+    assert min(recall["test"]) > 0.99 and min(control["test"]) > 0.99
+    assert max(marks["test"]) < 0.8 and abs(sum(marks["test"]) - sum(narrow["test"])) < 0.1
+    sizes = [4 * (d * d + d) for d in (script.D, script.WIDER)]
+    full = 3 * 32 * (script.D**2 + script.D) + 32 * script.D**2 + script.D
+    assert sizes[0] < sizes[1] < full == size(script.Apart(script.D, 32, script.D, script.D))
+
+
+def size(module):
+    return sum(p.numel() for p in module.parameters())
+
+
 def test_all_heads_have_the_same_parameters(script):
     sizes = {
-        task: {sum(p.numel() for p in script.make(task, 2, h, script.D).parameters()) for h in script.HEADS}
-        for task in ("marks", "recall")
+        task: {size(script.make(task, 2, h, script.D)) for h in script.HEADS} for task in ("marks", "recall")
     }
     assert all(len(found) == 1 for found in sizes.values())
     layers = [script.make("marks", 2, 1, d).attention for d in (script.D, script.WIDE)]
-    narrow, wide = (sum(p.numel() for p in layer.parameters()) for layer in layers)
+    narrow, wide = map(size, layers)
     assert 15 < wide / narrow < 16
 
 
