@@ -10,12 +10,13 @@ SCRIPT = FOLDER / "copying.py"
 
 
 def entries(log):
-    return [log["machine"], *log["without"], *log["two"], *log["lstm"], log["ramp"]]
+    return [log["machine"], *log["without"], *log["two"], *log["lstm"], log["ring"], log["ramp"]]
 
 
 def test_every_part_has_its_entries_and_seeds(script, log):
     assert log["seeds"] == list(script.SEEDS) and log["hardware"] == script.HARDWARE
     assert (log["rate"], log["batch"], log["longest"]) == (script.RATE, script.BATCH, script.LONGEST)
+    assert (log["rows"], log["rows tested"]) == (script.ROWS, script.ROWS_TESTED)
     assert {*script.parts()} < log.keys()
     assert [(e["without"], e["updates"]) for e in log["without"]] == [
         (off, updates) for updates in (script.UPDATES, 3 * script.UPDATES) for off in script.OFF

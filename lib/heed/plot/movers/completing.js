@@ -30,7 +30,10 @@ const figure = (given, title, again) => {
       begin_anew();
       again();
     } }, word));
-    const press = () => buttons.forEach((button, i) => { button.ariaPressed = String(i === chosen()); });
+    const press = () => buttons.forEach((button, i) => {
+      button.ariaPressed = String(i === chosen());
+      button.style.boxShadow = i === chosen() ? "inset 0 0 0 2px var(--blue)" : "";
+    });
     press();
     return make("div", { className: "heed-presets", role: "group", ariaLabel: name }, ...buttons);
   };
