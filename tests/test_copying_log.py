@@ -72,3 +72,13 @@ def test_a_run_is_logged(script):
     entry = script.runs(script.machine, updates=2, lengths=(8,))
     assert entry["voyages"].keys() == entry["ports"].keys() == {8}
     assert entry["parameters"] == sum(p.numel() for p in script.machine().parameters())
+
+
+def test_what_came_next_is_not_found_by_training(script, log):
+    assert [entry["questions"] for entry in log["next"]] == [1, 4]
+    for entry in log["next"]:
+        assert max(entry["answers"]["6"]) < 0.6
+    told, after = script.which_is_next(5, 4, 2, torch.Generator().manual_seed(0))
+    for row, ports in zip(told.tolist(), after.tolist(), strict=True):
+        assert ports == [row[1 + row[1:5].index(asked) + 1] for asked in row[-2:]]
+    assert script.next_ports(2, updates=2, lengths=(3,))["answers"].keys() == {3}

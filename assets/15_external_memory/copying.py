@@ -12,6 +12,7 @@ has 20 rows in training and 100 in the test.
     two       a head that writes and one that reads, each with weights of its own
     lstm      LSTMs, by their width and the number of updates
     ring      no finding by content, and as many rows as words are told: who walks on comes home by itself
+    next      what came next? a voyage of 2 to 6 different ports, and then one of them, or four in a row
     ramp      the machine, when the longest voyage grows from 1 to 8 in the first 500 of 800 updates
 """
 
@@ -151,6 +152,54 @@ def ramp(seed):
         yield short_voyages(BATCH, longest, generator)
 
 
+def which_is_next(n_voyages, n_ports, n_questions, generator):
+    """What is told, and the port that follows each port asked: (b, n_questions)."""
+    ports = torch.rand(n_voyages, len(PORTS), generator=generator).argsort(dim=1)[:, :n_ports]
+    asked = torch.randint(n_ports - 1, (n_voyages, n_questions), generator=generator)
+    ends = torch.tensor([len(PORTS), len(PORTS) + 1]).expand(n_voyages, 2)
+    told = torch.cat([ends[:, :1], ports, ends[:, 1:], ports.gather(1, asked)], dim=1)
+    return told, ports.gather(1, asked + 1)
+
+
+def answered(model, told, n_questions, n_rows):
+    """An answer at the step at which each question is heard: (b, n_questions, 20)."""
+    x, answers = F.one_hot(told, len(VOYAGE_WORDS)).double(), []
+    state = model.start(x, n_rows)
+    for now in x.unbind(dim=1):
+        y, state = model.step(now, *state)
+        answers.append(y)
+    return torch.stack(answers[-n_questions:], dim=1)
+
+
+def next_ports(n_questions, updates=3 * UPDATES, lengths=(2, 3, 4, 6, 12)):
+    """Three seeds of a machine that is asked what came next: shares of right answers by length."""
+    entry = {"questions": n_questions, "updates": updates, "answers": {}}
+    for seed in SEEDS:
+        torch.manual_seed(seed)
+        model = machine()
+        train(model, asked_next(n_questions, seed), loss_of_next, updates, rate=RATE)
+        for n in lengths:
+            told, after = which_is_next(500, n, 1, torch.Generator().manual_seed(1000))
+            with torch.no_grad():
+                right = answered(model, told, 1, ROWS_TESTED).argmax(dim=-1) == after
+            entry["answers"].setdefault(n, []).append(round(right.double().mean().item(), 3))
+    print(entry, flush=True)
+    return entry
+
+
+def asked_next(n_questions, seed):
+    """Batches of voyages of 2 to 6 ports, with questions and answers."""
+    generator = torch.Generator().manual_seed(seed)
+    while True:
+        n_ports = int(torch.randint(2, 7, (), generator=generator))
+        yield which_is_next(BATCH, n_ports, n_questions, generator)
+
+
+def loss_of_next(model, batch):
+    told, after = batch
+    return F.cross_entropy(answered(model, told, after.shape[1], ROWS).flatten(0, 1), after.flatten())
+
+
 def runs(make, updates=UPDATES, lengths=TESTED, batches=None):
     """Three seeds of one model."""
     entry = {"updates": updates, "parameters": None, "voyages": {}, "ports": {}, "seconds": []}
@@ -178,6 +227,7 @@ def parts():
             for off in OFF
         ],
         "two": lambda: [runs(TwoHeads, updates) for updates in (UPDATES, 3 * UPDATES)],
+        "next": lambda: [next_ports(n_questions) for n_questions in (1, 4)],
         "ring": lambda: runs(lambda: Ring("content"), updates=UPDATES),
         "lstm": lambda: [{"d": d, **runs(lambda d=d: State(d), updates, short)} for d, updates in LSTMS],
         "ramp": lambda: runs(machine, batches=ramp),
