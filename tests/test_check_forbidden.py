@@ -33,6 +33,7 @@ from heed.checkpoint import average
 from heed.data import Batch, TokenBatches, pad, pad_batch
 from heed.evaluate import bleu, bleu_of, sentence_counts
 from heed.loss import label_smoothing, smoothed
+from heed.memory import HopfieldNetwork, agree
 from heed.position import sinusoids
 from heed.scale import linear_attention, linear_recurrent, online_softmax, tiled_attention
 from heed.tasks import hulls
@@ -208,6 +209,14 @@ def planned(lengths, budget):
     return batches.epoch(0)
 
 
+def rested(x, W):
+    network = HopfieldNetwork(len(x)).double()
+    network.W = W
+    for _ in range(9):
+        x = network(x, order=range(len(x)))
+    return x
+
+
 def pieces(word, merges):
     return Subwords([*"abdehnortu"], merges).pieces(word)
 
@@ -327,6 +336,9 @@ CHEATS = [
     ("text_bleu", "`bleu_by_hand`", after(defined("bleu_by_hand"))),
     ("split_word", "`Subwords`", instead(pieces)),
     ("mean_state", "`average`", instead(average)),
+    *(("story_by_hand", name, cheat) for name, cheat in AUTOGRAD.items()),
+    ("at_rest", "`HopfieldNetwork`", instead(rested)),
+    ("at_rest", "`agree`", after(lambda: agree(torch.ones(2), torch.ones(2)))),
     ("join", "`online_softmax`", after(lambda: online_softmax(*torch.ones(3, 2, 1), *torch.ones(2, 2, 2)))),
     ("causal_tiles", "`attention`", instead(
         lambda q, k, v, size: attention(q, k, v, causal_mask(len(q)))[0])),

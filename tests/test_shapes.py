@@ -42,6 +42,18 @@ from heed.data import Batch, batches, pad
 from heed.decode import beam, greedy, sample, start_decoding
 from heed.layers import EncoderLayer, PositionwiseFeedForward, PostNormConnection, RMSNorm
 from heed.loss import label_smoothing, language_model_loss, translation_loss
+from heed.memory import (
+    HopfieldNetwork,
+    MemoryNetwork,
+    TuringMachine,
+    content_weights,
+    erase_and_add,
+    hopfield_energy,
+    hopfield_weights,
+    modern_energy,
+    retrieve,
+    shift_weights,
+)
 from heed.position import (
     ALiBi,
     LearnedPosition,
@@ -83,7 +95,20 @@ from heed.scores import (
     scaled_dot_score,
 )
 from heed.speed import FusedLayerNorm, arg_max, linear_cross_entropy
-from heed.tasks import PointBatch, debts, documents, hulls, lookups, marks, recall
+from heed.tasks import (
+    PointBatch,
+    debts,
+    documents,
+    hulls,
+    lookups,
+    marks,
+    moving_stories,
+    pictures,
+    recall,
+    stories,
+    torn,
+    voyages,
+)
 from heed.tasks.lookback import latest_mark, three_back
 from heed.text import EOS
 from heed.train import sequence_loss
@@ -201,6 +226,22 @@ def transformer():
     model(ids(B, N), cache)
 
 
+def memory():
+    X, x = r(N, D_IN).sign(), r(B, D_IN)
+    hopfield_energy(x, hopfield_weights(X))
+    network = HopfieldNetwork(D_IN)
+    network.store(X)
+    network.energy(network(network(x), order=range(D_IN)))
+    modern_energy(retrieve(x, X, 1.0), X, 1.0)
+    model = MemoryNetwork(VOCAB, D_IN, 1, n_words=3, n_ages=M)
+    model(torch.randint(VOCAB, (B, N, 3)), ids(B, 17), torch.ones(B, N, dtype=torch.bool))
+    M_, w = r(B, M, D_HIDDEN), r(B, M).softmax(-1)
+    content_weights(r(B, D_HIDDEN), M_, r(B, 1))
+    shift_weights(w, r(B, 3).softmax(-1))
+    erase_and_add(M_, w, r(B, D_HIDDEN), r(B, D_HIDDEN))
+    TuringMachine(D_IN, 17, 19, 13)(r(B, N, D_IN), 23, M)
+
+
 def loss():
     label_smoothing(r(N, VOCAB).log_softmax(-1), ids(N), 0.1)
     model = make_model(VOCAB, 17, 1, D_MODEL, 19, 11, 0.0)
@@ -242,6 +283,10 @@ def tasks():
     latest_mark(B, N, torch.Generator().manual_seed(0))
     marks(B, N, 3, torch.Generator().manual_seed(0))
     lookups(B, N, torch.Generator().manual_seed(0), M)
+    stories(B, 1, torch.Generator().manual_seed(0)).text(0)
+    moving_stories(B, 3, 4, torch.Generator().manual_seed(0))
+    voyages(B, N, torch.Generator().manual_seed(0))
+    torn(pictures())
 
 
 def train():
@@ -270,6 +315,7 @@ CALLS = {  # module -> the calls that run all its claims, and the letters that m
     "scale": (scale, {"b": B, "h": 11}),
     "layers": (transformer, {"b": B, "d_model": D_MODEL}),
     "transformer": (transformer, {"b": B, "d_model": D_MODEL}),
+    "memory": (memory, {"b": B}),
     "loss": (loss, {"b": B, "n_target": M}),
     "speed": (speed, {}),
     "decode": (decode, {"b": B, "h": 11, "d_k": 14, "d_model": 154}),

@@ -33,6 +33,7 @@ MODULES = (
     "scale",
     "layers",
     "transformer",
+    "memory",
     "speed",
     "loss",
     "schedule",

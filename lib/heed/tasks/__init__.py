@@ -11,8 +11,11 @@ from heed.tasks.documents import Documents, document_batch, documents
 from heed.tasks.lookback import MARKED, NO_ANSWER, Lookback, any_length, latest_mark, three_back
 from heed.tasks.lookups import LOOKUP_NAMES, Lookups, lookups
 from heed.tasks.marks import Marks, marks
+from heed.tasks.pictures import PICTURES, pictures, torn
 from heed.tasks.points import NOTHING, PointBatch, hulls, point_batch, point_sets
 from heed.tasks.recall import BLANK, RECALL_NAMES, Recall, recall
+from heed.tasks.stories import PORTS, STORY_WORDS, THINGS, Stories, moving_stories, stories
+from heed.tasks.voyages import VOYAGE_WORDS, Voyages, short_voyages, voyages
 
 __all__ = [
     "BLANK",
@@ -22,7 +25,12 @@ __all__ = [
     "MARKED",
     "NOTHING",
     "NO_ANSWER",
+    "PICTURES",
+    "PORTS",
     "RECALL_NAMES",
+    "STORY_WORDS",
+    "THINGS",
+    "VOYAGE_WORDS",
     "Debts",
     "Documents",
     "Lookback",
@@ -30,6 +38,8 @@ __all__ = [
     "Marks",
     "PointBatch",
     "Recall",
+    "Stories",
+    "Voyages",
     "any_length",
     "debts",
     "document_batch",
@@ -39,10 +49,16 @@ __all__ = [
     "latest_mark",
     "lookups",
     "marks",
+    "moving_stories",
+    "pictures",
     "point_batch",
     "point_sets",
     "recall",
+    "short_voyages",
+    "stories",
     "three_back",
+    "torn",
+    "voyages",
 ]
 
 
