@@ -97,6 +97,23 @@ def backwards(change=lambda a, g: a * (g - (a * g).sum(-1, keepdim=True)), facto
     return attention_backward
 
 
+def by_differences(q, k, v, G):
+    """The three gradients without going back: each entry moved a little."""
+    given, step, back = (q, k, v), 1e-6, []
+    for part in range(3):
+        slopes = torch.zeros(given[part].numel(), dtype=torch.float64)
+        for i in range(len(slopes)):
+            ends = []
+            for sign in (1, -1):
+                moved = [tensor.clone() for tensor in given]
+                moved[part].view(-1)[i] += sign * step
+                a = (moved[0] @ moved[1].T / q.shape[-1] ** 0.5).softmax(-1)
+                ends.append((G * (a @ moved[2])).sum())
+            slopes[i] = (ends[0] - ends[1]) / (2 * step)
+        back.append(slopes.view(given[part].shape))
+    return back
+
+
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
@@ -113,6 +130,7 @@ def backwards(change=lambda a, g: a * (g - (a * g).sum(-1, keepdim=True)), facto
         (backwards(weights=lambda q, k: (q @ k.T).softmax(-1)), "those of `attend`"),
         (lambda *x: (backwards()(*x)[0], *backwards(factor=-1)(*x)[1:]), "reversed in the gradient of k"),
         (lambda *given: backwards()(*given)[:2], "Return three tensors"),
+        (by_differences, "right, but of"),
     ],
 )
 def test_backward_passes(capsys, answer, sentence):
