@@ -1,0 +1,192 @@
+"""Names found with few labels: after reading without labels, and without it; and what the controls say.
+
+    python assets/16_bert_and_gpt/labels.py         (about fifteen minutes of one thread)
+
+The unlabelled sentences are chapter 01's, without their tags. F1 is measured on sentences with names that the
+reading has seen, none of which it has read as a whole, and on sentences with names that it never saw. It writes
+labels.json, which the chapter draws; the chapter imports what it shares with it from here.
+"""
+
+import copy
+import json
+import platform
+import random
+from pathlib import Path
+
+import torch
+from torch.nn import functional as F
+
+from heed.data import TAGS, hide_tokens, pad, tagged_sentences
+from heed.engine.optimizers import make_optimizers, set_lr
+from heed.evaluate import span_f1
+from heed.loss import masked_language_model_loss
+from heed.schedule import trapezoid
+from heed.text import BOS, PAD, UNK, Vocabulary
+from heed.train import Progress
+from heed.transformer import LanguageModel, MaskedLanguageModel, TokenClassifier, make_language_model
+
+LOG = Path(__file__).parent / "labels.json"
+N_READ, UPDATES = 20_000, 600
+SIZES = {"n_layers": 2, "d_model": 64, "d_ff": 256, "n_heads": 4, "dropout": 0.0}
+LABELLED = (10, 20, 50, 200, 1000)
+
+
+def unlabelled(n=N_READ):
+    """The words of n sentences of chapter 01, and their vocabulary, in which the mask is a word."""
+    sentences = [s.words for s in tagged_sentences(n, "train", 1)]
+    return sentences, Vocabulary(["<mask>", *Vocabulary.build(sentences).tokens])
+
+
+def tests(sentences, n=1500):
+    """Two sets of unseen sentences: with names from the reading, and with names from the test split."""
+    read = {" ".join(words) for words in sentences}
+    return [
+        [s for s in tagged_sentences(n, split, 7) if " ".join(s.words) not in read] for split in ("train", "test")
+    ]
+
+
+def make(vocab, kind=MaskedLanguageModel, seed=0):
+    """An untrained stack: an encoder alone, or a decoder alone."""
+    torch.manual_seed(seed)
+    return make_language_model(vocab, kind=kind, **SIZES)
+
+
+def encode(vocabulary, words):
+    """Ids of words; an unknown word is read as a hidden one."""
+    mask = vocabulary.ids["<mask>"]
+    return [mask if i == UNK else i for i in vocabulary.encode(words)]
+
+
+def pretrain(model, sentences, vocabulary, hide=hide_tokens, updates=UPDATES, seed=0):
+    """Let a model read without labels: hidden words for an encoder, next words for a decoder.
+
+    Returns the loss per token of every update.
+    """
+    causal = not isinstance(model, MaskedLanguageModel)
+    ids, mask = [vocabulary.encode(words) for words in sentences], vocabulary.ids["<mask>"]
+    rng, generator = random.Random(seed), torch.Generator().manual_seed(seed)
+    optimisers, losses = make_optimizers(model, "muon", 1e-2), []
+    with Progress(updates) as progress:
+        for step in range(updates):
+            set_lr(optimisers, trapezoid((step + 0.5) / updates, 0.1))
+            batch = pad(rng.sample(ids, 64))
+            if causal:
+                read = F.pad(batch, (1, 0), value=BOS)
+                chosen = batch != PAD
+                scores = model.generator.proj(model(read[:, :-1])[chosen])
+                loss = F.cross_entropy(scores, batch[chosen])
+            else:
+                hidden = hide(batch, len(vocabulary), mask, generator=generator)
+                loss = masked_language_model_loss(model, hidden) / max(1, hidden.n_tokens)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            for optimiser in optimisers:
+                optimiser.step()
+                optimiser.zero_grad()
+            losses.append(loss.item())
+            progress.show(step + 1, f"loss {losses[-1]:.2f}")
+    return losses
+
+
+def finetune(model, labelled, vocabulary, frozen=False, updates=300, rate=None, seed=0):
+    """A tagger: a copy of the model with a new layer on top, trained on labelled sentences.
+
+    While it learns, 15 words in 100 are hidden: it must not learn twenty names by heart.
+
+    frozen: only the new layer learns
+    """
+    torch.manual_seed(seed)
+    tagger = TokenClassifier(copy.deepcopy(model), len(TAGS))
+    tagger.model.requires_grad_(not frozen)
+    rate = rate or (2e-2 if frozen else 2e-3)
+    optimiser = torch.optim.Adam([p for p in tagger.parameters() if p.requires_grad], rate)
+    x = pad([encode(vocabulary, s.words) for s in labelled])
+    tags = [torch.tensor([TAGS.index(tag) for tag in s.tags]) for s in labelled]
+    y = torch.nn.utils.rnn.pad_sequence(tags, batch_first=True, padding_value=-1)
+    mask = vocabulary.ids["<mask>"]
+    for step in range(updates):
+        for group in optimiser.param_groups:
+            group["lr"] = rate * (1 - step / updates)
+        rows = torch.randperm(len(x))[:32]
+        n = int((x[rows] != PAD).sum(1).max())
+        ids, target = x[rows, :n], y[rows, :n]
+        hidden = (ids != PAD) & (torch.rand(ids.shape) < 0.15)
+        scores = tagger(ids.masked_fill(hidden, mask))
+        loss = F.cross_entropy(scores.flatten(0, 1), target.flatten(), ignore_index=-1)
+        optimiser.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(tagger.parameters(), 1.0)
+        optimiser.step()
+    return tagger.eval()
+
+
+@torch.no_grad()
+def tagged(tagger, sentences, vocabulary):
+    """The tags that a tagger gives, a list for each sentence."""
+    said = tagger(pad([encode(vocabulary, s.words) for s in sentences])).argmax(-1)
+    return [[TAGS[i] for i in row[: len(s.words)]] for row, s in zip(said.tolist(), sentences, strict=True)]
+
+
+def f1(tagger, sentences, vocabulary):
+    """F1 of the names found."""
+    return span_f1(tagged(tagger, sentences, vocabulary), [s.tags for s in sentences]).f1
+
+
+# --- What the chapter's figures and Conditions say ---------------------------------------------------------
+
+
+def always_hidden(ids, vocab, mask, share=0.15, generator=None):
+    """Hide as `hide_tokens` does, but every chosen word becomes the mask."""
+    batch = hide_tokens(ids, vocab, mask, share, generator)
+    return type(batch)(torch.where(batch.target != PAD, mask, ids), batch.target)
+
+
+def shuffled(sentences, seed=0):
+    """The same sentences with their words in random order."""
+    rng = random.Random(seed)
+    return [rng.sample(words, len(words)) for words in sentences]
+
+
+def main():
+    torch.set_default_dtype(torch.float64)
+    sentences, vocabulary = unlabelled()
+    seen, never = tests(sentences)
+    log = {
+        "read": len(sentences), "updates": UPDATES, "vocabulary": len(vocabulary), **SIZES,
+        "parameters": sum(p.numel() for p in make(len(vocabulary)).parameters()),
+        "tests": [len(seen), len(never)], "python": platform.python_version(), "torch": torch.__version__,
+        "hardware": "one thread of an x86 server, float64", "runs": [], "losses": {},
+    }  # fmt: skip
+
+    def measure(name, model, n, seed, **settings):
+        labelled = tagged_sentences(n, "train", 100 + seed)
+        tagger = finetune(model, labelled, vocabulary, seed=seed, **settings)
+        scores = [round(f1(tagger, test, vocabulary), 3) for test in (seen, never)]
+        log["runs"].append({"name": name, "labelled": n, "seed": seed, "f1": scores})
+        print(log["runs"][-1], flush=True)
+        LOG.write_text(json.dumps(log, indent=1) + "\n", encoding="utf-8", newline="\n")
+
+    for seed in range(3):
+        models = {"no reading": make(len(vocabulary), seed=seed)}
+        for name, kind, text, hide in (
+            ("read", MaskedLanguageModel, sentences, hide_tokens),
+            ("next words", LanguageModel, sentences, None),
+            ("shuffled", MaskedLanguageModel, shuffled(sentences), hide_tokens),
+            ("always hidden", MaskedLanguageModel, sentences, always_hidden),
+        ):
+            models[name] = make(len(vocabulary), kind, seed)
+            losses = pretrain(models[name], text, vocabulary, hide, seed=seed)
+            log["losses"].setdefault(name, []).append(round(sum(losses[-50:]) / 50, 3))
+        for name in ("next words", "shuffled", "always hidden"):
+            measure(name, models[name], 20, seed)
+        measure("no reading, five times as long", models["no reading"], 20, seed, updates=1500)
+        for n in LABELLED:
+            for name in ("no reading", "read"):
+                measure(name, models[name], n, seed)
+            measure("read, frozen", models["read"], n, seed, frozen=True)
+        measure("always hidden, frozen", models["always hidden"], 20, seed, frozen=True)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main()
