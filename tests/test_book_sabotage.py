@@ -810,6 +810,7 @@ def test_a_new_chapter_asks_only_for_what_its_author_has_to_fill_in(begun):
     assert {line.split(":")[0] for line in complaints(begun)} == {
         "is_run_in_order",
         "is_not_cleared",
+        "shows_its_task_first",
         "mirrors_the_library",
         "says_what_held",
         "has_exercises",

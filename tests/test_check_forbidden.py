@@ -84,16 +84,9 @@ AUTOGRAD = {
 }
 
 
-def by_autograd(weights):
-    rows = weights.reshape(-1, weights.shape[-1]).log()
-    each = [torch.autograd.functional.jacobian(lambda row: row.softmax(-1), row) for row in rows]
-    return torch.stack(each).view(*weights.shape, -1)
-
-
-def reinforced(alpha, z, loss, baseline):
-    scores = alpha.log().requires_grad_()
-    ((loss - baseline) * scores.log_softmax(-1)[z]).backward()
-    return scores.grad
+def by_autograd(q, k, v, G):
+    given = [tensor.requires_grad_() for tensor in (q, k, v)]
+    return torch.autograd.grad(attention(*given)[0], given, G)
 
 
 @torch.enable_grad()
@@ -236,12 +229,17 @@ CHEATS = [
         lambda q, k: torch.stack([-((x - k) ** 2).sum(-1) / 2 for x in q]))),
     ("closeness", "of 3 matrix products", instead(
         lambda q, k: q @ k.T - (q**2 @ torch.ones_like(k).T + torch.ones_like(q) @ (k**2).T) / 2)),
-    *(("softmax_jacobian", name, cheat) for name, cheat in AUTOGRAD.items()),
-    ("softmax_jacobian", "`grad` is autograd", instead(by_autograd)),
-    *(("score_gradient", name, cheat) for name, cheat in AUTOGRAD.items()),
-    ("score_gradient", "`backward` is autograd", instead(reinforced)),
+    *(("attention_backward", name, cheat) for name, cheat in AUTOGRAD.items()),
+    ("attention_backward", "`grad` is autograd", instead(by_autograd)),
+    ("noisy_choice", "Do without `softmax`", instead(lambda e, u: e.softmax(-1).multinomial(len(u), True))),
+    ("noisy_choice", "Do without `multinomial`", instead(lambda e, u: e.exp().multinomial(len(u), True))),
+    ("noisy_choice", "Do without `gumbel_softmax`", instead(
+        lambda e, u: F.gumbel_softmax(e.expand_as(u), hard=True).argmax(-1))),
+    ("noisy_choice", "Do without `exponential_`", instead(
+        lambda e, u: (torch.empty_like(u).exponential_() / e.exp()).argmin(-1))),
+    ("noisy_choice", "Do without `cumsum`", instead(
+        lambda e, u: (u[:, :1] > e.exp().cumsum(-1) / e.exp().sum()).sum(-1))),
     ("next_corner", "`hulls`", instead(next_of_hull)),
-    ("next_corner", "`qhull_edges`", after(defined("qhull_edges"))),
     ("one_at_a_time", "`scaled_dot_product_attention`", instead(
         lambda x, W_q, W_k, W_v: scaled_dot_product_attention(*(torch.stack([W @ y for y in x])[None]
                                                                 for W in (W_q, W_k, W_v)))[0])),

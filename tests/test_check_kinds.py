@@ -2,46 +2,40 @@
 
 import pytest
 import torch
-from torch.nn import functional as F
 
 from heed import check
 
 
-def onehot(z, alpha):
-    return F.one_hot(torch.tensor(z), len(alpha)).double()
+def walk(e, u):
+    """The sample that a single random number gives: subtract the weights until it is negative."""
+    z, left = torch.zeros(len(u), dtype=torch.long), u * e.exp().sum()
+    for weight in e.exp():
+        left = left - weight
+        z += left >= 0
+    return z
 
 
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
-        (lambda alpha, z, loss, b: loss * (onehot(z, alpha) - alpha), "The baseline is not used"),
-        (lambda alpha, z, loss, b: (loss + b) * (onehot(z, alpha) - alpha), "The baseline is added"),
-        (lambda alpha, z, loss, b: (loss - b) * (alpha - onehot(z, alpha)), "The sign is reversed"),
-        (lambda alpha, z, loss, b: onehot(z, alpha) - alpha, "gradient of log α_z alone"),
+        (lambda e, u: e.expand_as(u).argmax(-1), "the noise is missing"),
+        (lambda e, u: (e - u.log()).argmax(-1), "the slowest clock wins"),
+        (lambda e, u: (e + (-u.log()).log()).argmax(-1), "The sign of the noise is wrong"),
+        (lambda e, u: (e * -(-u.log()).log()).argmax(-1), "logarithms add"),
+        (lambda e, u: (e / -u.log()).argmax(-1), "it is the logarithm of one"),
+        (lambda e, u: (e + u.logit()).argmax(-1), "the difference of two such noises"),
+        (lambda e, u: (2 * e - (-u.log()).log()).argmax(-1), "too often or too seldom"),
+        (lambda e, u: e - (-u.log()).log(), "should have (40000,)"),
+        (lambda e, u: (e - (-u.log()).log()).amax(-1), "Return positions"),
+        (lambda e, u: (e - (-u.log()).log()).argmax(-1) + 1, "the positions are 0 to 3"),
+        (lambda e, u: (e - (-torch.rand_like(u).log()).log()).argmax(-1), "with the same u"),
+        (lambda e, u: walk(e, u[:, 0]), "made of its own u_i"),
+        (lambda e, u: (-u.log() / e.exp()).argmin(-1), "✓"),
+        (lambda e, u: (e - (-(1 - u).log()).log()).argmax(-1), "✓"),
     ],
 )
-def test_gradients_of_a_choice_are_told_apart(capsys, answer, sentence):
-    check.score_gradient(answer)
-    assert sentence in capsys.readouterr().out
-
-
-EYE = torch.eye(4)
-
-
-@pytest.mark.parametrize(
-    ("q", "k", "sentence"),
-    [
-        (EYE, 40 * EYE, "its own value"),
-        (EYE.flip(0), 40 * EYE, "reversed order"),
-        (0 * EYE, EYE, "All weights are equal"),
-        (EYE[:3], EYE, "four rows each"),
-        (EYE, torch.ones(4, 3), "equally wide"),
-        (EYE[[1, 2, 3, 3]], 40 * EYE, "Row 3 looks at position 3"),
-        (EYE, 40 * EYE.roll(1, dims=0), "✓"),
-    ],
-)
-def test_queries_and_keys_are_told_apart(capsys, q, k, sentence):
-    check.next_value(lambda: (q, k))
+def test_noises_are_told_apart(capsys, answer, sentence):
+    check.noisy_choice(answer)
     assert sentence in capsys.readouterr().out
 
 

@@ -39,17 +39,84 @@ def test_closeness(capsys, answer, sentence):
     assert sentence in told(capsys, "closeness", answer)
 
 
+def subtracting(copies, length, ahead=1, behind=0):
+    """Queries that look at two keys each: at `copies` of the next value, and of this one."""
+
+    def differences(v):
+        one = torch.eye(len(v), dtype=v.dtype)
+        keys = torch.block_diag(one, one)
+        queries = torch.cat([one[ahead : len(v) - 1 + ahead], one[behind : len(v) - 1 + behind]], dim=-1)
+        return length * queries, keys, torch.cat([copies[0] * v, copies[1] * v])
+
+    return differences
+
+
+def written_out(v):
+    one = 50 * torch.eye(len(v) - 1, dtype=v.dtype)
+    return one, one, v[1:] - v[:-1]
+
+
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
-        (torch.diag_embed, "The outer product α αᵀ is missing"),
-        (lambda a: -a[..., None] * a[..., None, :], "The diagonal is missing"),
-        (lambda a: torch.diag_embed(a) + a[..., None] * a[..., None, :], "sign of the outer product"),
-        (lambda a: torch.diag_embed(a) - a[:, :, None] * a[:, None], "✗"),  # three axes only
+        (subtracting((2, -2), 50), "✓"),
+        (subtracting((2, -2), 1), "make the queries longer"),
+        (subtracting((1, -1), 50), "Half of each difference"),
+        (subtracting((1, -1), 1), "(And the queries should be longer.)"),
+        (subtracting((-2, 2), 50), "The signs are reversed: these"),
+        (subtracting((-1, 1), 50), "The signs are reversed, and the values must be doubled"),
+        (subtracting((1, 1), 50), "This is the mean of the two"),
+        (subtracting((2, 2), 50), "needs a minus sign"),
+        (subtracting((1, 1), 50, behind=1), "the next value alone"),
+        (subtracting((1, 1), 50, ahead=0), "its own value alone"),
+        (subtracting((3, -2), 50), "The result is off by up to"),
+        (subtracting((2, -2), torch.inf), "nan"),
+        (written_out, "let attention subtract, not V"),
+        (lambda v: (v, v, v), "Five values have four differences"),
+        (lambda v: (v[1:], v, v[1:]), "Each key has a value"),
+        (lambda v: (v[1:], v[:, :2], v), "equally wide, not 3 and 2"),
+        (lambda v: (v[1:], v, v[:, :2]), "as wide as one of `v`"),
+        (lambda v: (v[1:], v), "Return three tensors"),
+        (lambda v: (v[1:], v, v[0]), "V should be a matrix"),
+        (lambda v: subtracting((2, -2), 50)(v[:5]), "eight values have seven"),
     ],
 )
-def test_jacobians(capsys, answer, sentence):
-    assert sentence in told(capsys, "softmax_jacobian", answer)
+def test_differences(capsys, answer, sentence):
+    assert sentence in told(capsys, "differences", answer)
+
+
+def backwards(change=lambda a, g: a * (g - (a * g).sum(-1, keepdim=True)), factor=1.0, weights=None):
+    """The backward pass of attention, with a mistake."""
+
+    def attention_backward(q, k, v, G):
+        scores = q @ k.T / q.shape[-1] ** 0.5
+        a = scores.softmax(-1)
+        s = factor * change(a, G @ v.T) / q.shape[-1] ** 0.5
+        return s @ k, s.T @ q, (weights(q, k) if weights else a).T @ G
+
+    return attention_backward
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (backwards(), "✓"),
+        (backwards(factor=2**0.5), "were divided by √d_k, and the gradient of q lacks"),
+        (backwards(factor=2**-0.5), "the gradient of q is divided by √d_k twice"),
+        (backwards(lambda a, g: g), "the gradient of q goes around the softmax"),
+        (backwards(lambda a, g: a * (1 - a) * g), "only the diagonal arrives in the gradient of q"),
+        (backwards(lambda a, g: a * g), "subtract each row's mean"),
+        (backwards(lambda a, g: a * (g - (a * g).sum(0))), "over the queries in the gradient of q"),
+        (backwards(lambda a, g: a * (g - g.mean(-1, keepdim=True))), "subtracted without the weights"),
+        (backwards(factor=-1.0), "The signs are reversed in the gradient of q"),
+        (backwards(weights=lambda q, k: q @ k.T / 2**0.5), "is made of the scores"),
+        (backwards(weights=lambda q, k: (q @ k.T).softmax(-1)), "those of `attend`"),
+        (lambda *x: (backwards()(*x)[0], *backwards(factor=-1)(*x)[1:]), "reversed in the gradient of k"),
+        (lambda *given: backwards()(*given)[:2], "Return three tensors"),
+    ],
+)
+def test_backward_passes(capsys, answer, sentence):
+    assert sentence in told(capsys, "attention_backward", answer)
 
 
 def test_the_smallest_singular_values_are_not_what_is_kept(capsys):

@@ -1,6 +1,5 @@
 """The committed log of chapter 05's hulls belongs to the script beside it, and says what the chapter says."""
 
-import statistics
 from pathlib import Path
 
 import nbformat
@@ -18,57 +17,72 @@ def prose():
     return " ".join(cell.source for cell in cells if cell.cell_type == "markdown").replace("\n", " ")
 
 
-def column(log, key, name, n):
-    """One number a seed, in ascending order."""
-    return sorted(run[log["sizes"].index(n)] for run in log[key][name])
+def column(log, length, name, n=10):
+    """Exact hulls of 100, one number a seed, in ascending order."""
+    return sorted(round(100 * run[log["sizes"].index(n)]) for run in log[length][name])
 
 
 def test_every_model_has_its_seeds_and_sizes(script, log):
     assert log["seeds"] == list(script.SEEDS) and log["hardware"] == script.HARDWARE
-    assert log["sizes"] == list(script.SIZES) and log["updates"] == script.UPDATES
-    for key in ("exact", "edges"):
-        assert set(log[key]) == set(script.POINTS)
-        for runs in log[key].values():
+    assert log["sizes"] == list(script.SIZES) and log["updates"] == [script.SHORT, script.LONG]
+    for length in ("short", "long"):
+        assert set(log[length]) == set(script.MODELS)
+        for runs in log[length].values():
             assert [len(run) for run in runs] == [len(script.SIZES)] * len(script.SEEDS)
 
 
 def test_each_rate_is_the_better_of_the_two(script, log):
-    assert log["rates"] == list(script.RATES) and set(log["search"]) == set(script.POINTS)
+    assert log["rates"] == list(script.RATES) and log["short rate"] == script.RATE
+    assert set(log["search"]) == set(script.MODELS)
     for name, tried in log["search"].items():
         assert min(tried) < max(tried) and log["rate"][name] == log["rates"][tried.index(max(tried))]
-        assert max(tried) == log["edges"][name][0][log["sizes"].index(10)]
+        assert max(tried) == log["long"][name][0][log["sizes"].index(8)]
 
 
 def test_the_parameters_are_those_of_the_models(script, log):
     for name, n in log["parameters"].items():
         assert n == sum(p.numel() for p in script.make(name).parameters())
-    assert log["parameters"]["pointer"] < log["parameters"]["positions"] == log["parameters"]["labels"]
+    assert log["parameters"]["pointer"] < log["parameters"]["words"] == log["parameters"]["random words"]
 
 
-def test_random_labels_are_labels_of_the_input_and_of_the_output(script):
+def test_random_words_are_words_of_the_input_and_of_the_output(script):
     torch.manual_seed(0)
-    model, batch = script.make("labels"), script.point_sets(3, 7, seed=0)
+    model, batch = script.make("random words"), script.point_sets(3, 7, seed=0)
     weights = model(batch.x.float(), batch.y)
     assert weights.shape == (3, batch.y.shape[1], 7)
     assert torch.allclose(weights.sum(-1), torch.ones(()))
     assert not torch.equal(weights, model(batch.x.float(), batch.y))
 
 
-def test_edges_are_of_the_closed_path(script):
-    assert script.edges(torch.tensor([2, 0, 5, 2, -1])) == {(2, 0), (0, 5), (5, 2)}
+def test_a_path_without_a_mask_is_cut(script):
+    torch.manual_seed(0)
+    written = script.point(script.make("pointer, no mask"), script.point_sets(50, 7, seed=0).x.float())
+    assert written.shape[1] <= 9
+
+
+def test_the_order_of_the_chapter_holds_in_every_seed(log):
+    for n in (9, 10, 12, 15, 20):
+        words, practised, pointer = (column(log, "long", name, n) for name in list(log["long"])[:3])
+        assert words[-1] < practised[0] and practised[-1] < pointer[0]
+    short = [column(log, "short", name) for name in list(log["short"])[:3]]
+    assert short[1][-1] < short[0][0] and short[0][-1] < short[2][0]
 
 
 def test_the_chapters_numbers_are_the_logs(log, prose):
-    def span(name, n):
-        low, *_, high = (round(100 * share) for share in column(log, "exact", name, n))
-        return low, high
+    def span(length, name, n=10):
+        low, _, high = column(log, length, name, n)
+        return f"{low} to {high}"
 
-    low, high = span("labels", 12)
-    assert f"(0.{low} to 0.{high} at 12 points)" in prose
-    middle = {n: statistics.median(column(log, "exact", "pointer, no mask", n)) for n in (12, 20)}
-    assert f"about {100 * middle[12]:.0f} hulls in 100" in prose
-    assert "and at 20 about 31" in prose and abs(100 * middle[20] - 31) < 1.5
-    low, high = span("pointer", 12)
-    assert f"(with the mask {low} to {high})" in prose
-    for share in column(log, "edges", "pointer", 30):
-        assert 0.7 < share < 0.8
+    for length in ("short", "long"):
+        for name in ("words", "pointer"):
+            assert span(length, name) in prose, (length, name)
+    assert span("long", "random words") in prose and column(log, "short", "random words") == [0, 0, 0]
+    assert f"{span('short', 'words', 8)} over three seeds" in prose
+    median = {name: column(log, "long", name)[1] for name in log["long"]}
+    assert f"gets about {median['random words']}. The words of 5.1 then get {median['words']}" in prose
+    assert f"and the pointer {median['pointer']}" in prose
+    gain = (median["random words"] - median["words"]) / (median["pointer"] - median["words"])
+    assert "four fifths of the difference is practice" in prose and 0.75 < gain < 0.85
+    twelve = [column(log, "long", name, 12)[1] for name in ("words", "random words")]
+    assert f"Of 12 points, words get {twelve[0]} hulls and random words {twelve[1]}" in prose
+    assert f"the log has {median['pointer, no mask']} hulls of 100" in prose

@@ -53,6 +53,11 @@ def test_near_and_far_need_two_heads(log):
     assert max(shares[2] for shares in log["longer"]) < 0.2
 
 
+def test_one_head_does_where_keys_and_values_know_everything(script, log):
+    assert len(log["knowing"]) == len(script.SEEDS) and min(s[2] for s in log["knowing"]) > 0.95
+    assert len(log["patient"]) == 3 and min(s[2] for s in log["patient"]) > 0.95
+
+
 def test_a_run_of_the_first_seed_begins_as_the_log(script, log, monkeypatch):
     model = script.Reader(script.MultiHeadAttention(script.D, 2))
     batch = script.unseen(7, 13, 2)

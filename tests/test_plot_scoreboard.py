@@ -18,3 +18,11 @@ def test_on_paper():
 def test_a_row_of_another_length_is_refused():
     with pytest.raises(ValueError, match=r"one head: 2 values for 1 columns \('right',\)"):
         Scoreboard("right").add("one head", 1, 2)
+
+
+def test_a_long_table_shows_its_first_row_and_its_last_ones():
+    board = Scoreboard("n", last=2)
+    for i in range(5):
+        board.add(f"row {i}", i)
+    assert [row[0] for row in board.shown()] == ["row 0", "row 3", "row 4"]
+    assert "row 2" not in repr(board) + board._repr_html_()

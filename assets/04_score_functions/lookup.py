@@ -1,4 +1,4 @@
-"""The look-up of section 4.3 with other seeds, rates and initialisations.
+"""The look-up of F4 with other seeds, rates and initialisations.
 
     python lookup.py
 

@@ -1,48 +1,38 @@
 """Checks of chapter 05, kinds of attention."""
 
 import torch
-from torch.nn import functional as F
 
-from heed.attention import attention
-from heed.check import AUTOGRAD, exercise, expect, expect_close, expect_shape, without
+from heed.check import exercise, expect, expect_close, expect_shape, without
 from heed.tasks import hulls
 
 
-def onehot(z, n):
-    """The row with a 1 at position z."""
-    return F.one_hot(torch.tensor(z), n).double()
-
-
 @exercise
-@without(*AUTOGRAD, sentence="`{}` is autograd: the gradient of log α_z is a one-hot row minus the weights.")
-def score_gradient(yours):
-    """(f − b) (one-hot − α) for every draw, and its mean is the exact gradient"""
-    alpha = torch.tensor([0.5, 0.25, 0.125, 0.125]).double()
-    losses = torch.tensor([5.0, 8.0, 0.0, 10.0]).double()
-    baseline = 3.0
-    for z in (1, 0):
-        loss, log_gradient = losses[z].item(), onehot(z, 4) - alpha
-        expect_close(
-            yours(alpha, z, loss, baseline),
-            (loss - baseline) * log_gradient,
-            f"the gradient for the draw {z}",
-            typical={
-                "The baseline is not used: take it from the loss.": loss * log_gradient,
-                "The baseline is added; it has to be taken away from the loss.":
-                    (loss + baseline) * log_gradient,
-                "The sign is reversed: a one-hot row minus the weights, for descent turns it round later.":
-                    (baseline - loss) * log_gradient,
-                "This is the gradient of α_z; that of log α_z is one-hot − α, without the factor α_z.":
-                    (loss - baseline) * alpha[z] * log_gradient,
-                "Only the drawn score gets a gradient; the softmax lowers the others: subtract α.":
-                    (loss - baseline) * onehot(z, 4),
-                "Only the drawn score gets a gradient; every score has a part −α_i.":
-                    (loss - baseline) * onehot(z, 4) * log_gradient,
-                "This is the gradient of log α_z alone: multiply it by what the draw costs.": log_gradient,
-            },
-        )  # fmt: skip
-    rows = torch.stack([yours(alpha, z, losses[z].item(), baseline) for z in range(4)])
-    expect_close(alpha @ rows, alpha * (losses - alpha @ losses), "the mean over all draws")
+@without(torchs=("softmax", "multinomial", "exponential", "cumsum"), sentence="Do without `{}`.")
+def noisy_choice(yours):
+    """the position of the largest sum is a sample of the softmax, for any scores"""
+    for e in (torch.tensor([0.0, 1.0, -0.5, 1.5]).double(), torch.tensor([3.0, 2.5, 1.0]).double()):
+        n, u = len(e), torch.rand(40_000, len(e)).double()
+        z = yours(e, u)
+        expect_shape(z, (len(u),), "the positions")
+        expect(z.dtype == torch.long, f"Return positions, as argmax gives them, and not {z.dtype}.")
+        expect(0 <= z.min() and z.max() < n, f"Of {n} scores, the positions are 0 to {n - 1}.")
+        gap = (torch.bincount(z, minlength=n) / len(u) - e.softmax(0)).abs().max().item()
+        for sentence, noisy in (
+            ("Every draw gives the same position: the noise is missing.", e.expand_as(u)),
+            ("u itself is the noise: a score that is higher by more than 1 always wins.", e + u),
+            ("ln u is added, and not the logarithm of the time: one logarithm is missing.", e + u.log()),
+            ("−ln u is added: the slowest clock wins, and one logarithm is missing.", e - u.log()),
+            ("The sign of the noise is wrong: the smallest time has to win.", e + (-u.log()).log()),
+            ("The scores are multiplied by the noise; logarithms add.", e * -(-u.log()).log()),
+            ("e is taken for a speed; it is the logarithm of one.", e / -u.log()),
+            ("This noise is the logit of u, the difference of two such noises; take one.", e + u.logit()),
+        ):
+            expect(gap < 0.0125 or not torch.equal(z, noisy.argmax(-1)), sentence)
+        expect(gap < 0.0125, f"A position comes up too often or too seldom, by {100 * gap:.0f} in 100 draws.")
+        expect(torch.equal(z, yours(e, u)), "Make the noise of u: with the same u, the draw is the same.")
+        u[:, -1] = 1 - 1e-12
+        last = yours(e, u) == n - 1
+        expect(last.all() or not last.any(), "Give each score a noise of its own, made of its own u_i.")
 
 
 @exercise
@@ -72,35 +62,6 @@ def best_baseline(yours):
                 "Divide by the sum of the α_i ‖∇ log α_i‖².": (alpha * squares * losses).sum(),
             },
         )  # fmt: skip
-
-
-@exercise
-def next_value(yours):
-    """every position gets the value of the next one, and the last one that of the first"""
-    given = yours()
-    expect(isinstance(given, tuple | list) and len(given) == 2, "Return two tensors: Q and K.")
-    q, k = given
-    expect(all(isinstance(t, torch.Tensor) and t.dim() == 2 for t in given), "Q and K should be matrices.")
-    expect(len(q) == len(k) == 4, f"Q and K need four rows each, and have {len(q)} and {len(k)}.")
-    expect(q.shape == k.shape, f"Queries and keys must be equally wide, not {q.shape[1]} and {k.shape[1]}.")
-    weights = attention(q.double(), k.double(), torch.eye(4).double())[1]
-    expect(not weights.isnan().any(), "The weights are nan: scores must be finite.")
-    looks, place = weights.argmax(-1), torch.arange(4)
-    for wrong, sentence in (
-        (place, "Every position gets its own value: roll the queries by one."),
-        ((place - 1) % 4, "Every position gets the value before it: roll the other way, or swap Q and K."),
-        (3 - place, "The values come back in reversed order; row 0 should get v_1, row 1 should get v_2."),
-    ):
-        expect(not torch.equal(looks, wrong), sentence)
-    expect(weights.std() > 1e-6, "All weights are equal: no query prefers a key.")
-    for i in range(4):
-        wanted = (i + 1) % 4
-        expect(looks[i] == wanted, f"Row {i} looks at position {looks[i]}, and should look at {wanted}.")
-    least = weights.amax(-1).min()
-    expect(
-        least > 0.999,
-        f"Each row looks at the right position, but with a weight of {least:.2f}: make the scores larger.",
-    )
 
 
 @exercise
@@ -141,7 +102,7 @@ def flat_scores(yours):
 
 
 @exercise
-@without(hulls, "qhull_edges")
+@without(hulls)
 def next_corner(yours):
     """from every corner of 40 hulls the largest score is at the next one"""
     generator = torch.Generator().manual_seed(0)

@@ -2,6 +2,7 @@
 
 import torch
 
+from heed.attention import attention
 from heed.check import (
     AUTOGRAD,
     PRODUCTS,
@@ -13,7 +14,7 @@ from heed.check import (
     expect_shape,
     without,
 )
-from heed.scores import bilinear_score, dot_score
+from heed.scores import bilinear_score, dot_score, scaled_dot_score
 
 
 def draw(*shape):
@@ -96,32 +97,94 @@ def closeness(yours):
 
 
 @exercise
-@without(*AUTOGRAD, sentence="`{}` is autograd, which makes what you are to write: use formula (4.6).")
-def softmax_jacobian(yours):
-    """entry (j, i) is ∂α_j/∂s_i, for every row of weights"""
-    a = draw(3, 5).softmax(-1)
-    outer = a[:, :, None] * a[:, None]
-    true = torch.diag_embed(a) - outer
-    one = torch.eye(5, dtype=torch.float64)
-    answer = yours(a)
+def differences(yours):
+    """every row is the next value minus this one, though all weights are positive"""
+    v = draw(5, 3)
+    given = yours(v)
+    expect(isinstance(given, tuple | list) and len(given) == 3, "Return three tensors: Q, K and V.")
+    for name, tensor in zip("QKV", given, strict=True):
+        flat = isinstance(tensor, torch.Tensor) and tensor.dim() == 2
+        expect(flat, f"{name} should be a matrix, with a row for each vector.")
+    q, k, values = (tensor.double() for tensor in given)
+    expect(len(q) == 4, f"Five values have four differences, so Q needs four rows, and not {len(q)}.")
+    expect(len(k) == len(values), f"Each key has a value: K has {len(k)} rows and V {len(values)}.")
+    wide = [tensor.shape[1] for tensor in (q, k, values)]
+    expect(wide[0] == wide[1], f"Queries and keys must be equally wide, not {wide[0]} and {wide[1]}.")
+    expect(wide[2] == 3, f"A value should be as wide as one of `v`, 3, and not {wide[2]}.")
+    known = torch.cosine_similarity(values[:, None], v, dim=-1).abs().amax(-1) > 1 - 1e-9
+    expect(
+        (known | (values == 0).all(-1)).all(),
+        "A row of your V is no row of `v` times a number: let attention subtract, not V.",
+    )
+    typical = {
+        "Half of each difference: the two weights are one half, so the values must be doubled.":
+            (v[1:] - v[:-1]) / 2,
+        "The signs are reversed: these are v_i − v_{i+1}.": v[:-1] - v[1:],
+        "The signs are reversed, and the values must be doubled: these are (v_i − v_{i+1})/2.":
+            (v[:-1] - v[1:]) / 2,
+        "This is the mean of the two: one of them needs a key of its own, with the value −v_i.":
+            (v[1:] + v[:-1]) / 2,
+        "This is the sum of the two: the value that is subtracted needs a minus sign.": v[1:] + v[:-1],
+        "Every query returns the next value alone.": v[1:],
+        "Every query returns its own value alone.": v[:-1],
+    }  # fmt: skip
+
+    def near(mixture, other):
+        return bool((mixture - other).abs().max() < 1e-3)
+
+    mixture, sharp = (attention(factor * q, k, values)[0] for factor in (1, 100))
+    for sentence, wrong in typical.items():
+        expect(not near(mixture, wrong), sentence)
+    expect(
+        near(mixture, v[1:] - v[:-1]) or not near(sharp, v[1:] - v[:-1]),
+        "The queries look at the right keys, and at the others, too: make the queries longer.",
+    )
+    for sentence, wrong in typical.items():
+        expect(not near(sharp, wrong), f"{sentence} (And the queries should be longer.)")
+    expect(not mixture.isnan().any(), "The result is nan: scores must be finite.")
+    far = (mixture - (v[1:] - v[:-1])).abs().max().item()
+    expect(far < 1e-3, f"The result is off by up to {far:.3f}; which keys does each query look at?")
+    q, k, values = (tensor.double() for tensor in yours(draw(8, 2)))
+    expect(len(q) == 7, "Right for five values; eight values have seven differences.")
+
+
+@exercise
+@without(*AUTOGRAD, sentence="`{}` is autograd, which makes what you are to write: go back line by line.")
+def attention_backward(yours):
+    """the gradients of q, k and v are those of autograd"""
+    q, k, v, G = draw(3, 2), draw(5, 2), draw(5, 7), draw(3, 7)
+    a, root = scaled_dot_score(q, k).softmax(-1), 2**0.5
+    to_a = G @ v.T
+    to_s = a * (to_a - (a * to_a).sum(-1, keepdim=True))
+    given = yours(q, k, v, G)
+    expect(isinstance(given, tuple | list) and len(given) == 3, "Return three tensors: for q, k and v.")
     expect_close(
-        answer,
-        true,
-        "the Jacobian",
+        given[2],
+        a.T @ G,
+        "the gradient of v",
         typical={
-            "The outer product α αᵀ is missing: a weight also falls when another score rises.":
-                torch.diag_embed(a),
-            "The diagonal is missing: α_j rises with its own score.": -outer,
-            "The sign of the outer product is wrong.": torch.diag_embed(a) + outer,
-            "The sign of the whole is wrong: a weight rises with its own score.": -true,
-            "δ_ij is 1 on the diagonal, and is multiplied by α_j: here the identity matrix stands alone.":
-                one - outer,
-            "Only the diagonal is right, α_j (1 − α_j); off the diagonal the entry is −α_j α_i.":
-                torch.diag_embed(a * (1 - a)),
-            "This is the diagonal alone, as a row: a matrix for each row of weights is asked.": a * (1 - a),
+            "The gradient of v is made of the scores; it takes the weights.": scaled_dot_score(q, k).T @ G,
+            "Without √d_k in the scores the weights are others: they are those of `attend`.":
+                dot_score(q, k).softmax(-1).T @ G,
         },
     )  # fmt: skip
-    expect_close(yours(a[0]), true[0], "the Jacobian of one row of weights, (n_k)")
+    mistakes = {
+        "The scores were divided by √d_k, and {} lacks this factor.": root * to_s,
+        "Once is enough: {} is divided by √d_k twice.": to_s / root,
+        "The gradient of the weights must pass J first; {} goes around the softmax.": to_a,
+        "Of J only the diagonal arrives in {}, α (1 − α): a weight also falls when another score rises.":
+            a * (1 - a) * to_a,
+        "In {} the softmax is only α ⊙ g: subtract each row's mean αᵀg.": a * to_a,
+        "The mean αᵀg is taken over the queries in {}; each row has its own.":
+            a * (to_a - (a * to_a).sum(0)),
+        "In {} the mean of g is subtracted without the weights: it is αᵀg.":
+            a * (to_a - to_a.mean(-1, keepdim=True)),
+        "The signs are reversed in {}.": -to_s,
+    }  # fmt: skip
+    for answer, name, back in zip(given, "qk", (lambda s: s @ k, lambda s: s.T @ q), strict=False):
+        name = f"the gradient of {name}"
+        typical = {text.format(name): back(wrong) / root for text, wrong in mistakes.items()}
+        expect_close(answer, back(to_s) / root, name, typical)
 
 
 @exercise

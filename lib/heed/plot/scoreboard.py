@@ -10,10 +10,11 @@ class Scoreboard:
         board.add("one head", 0.24)
 
     numbers: the heads of its columns, one or more
+    last: the table shows its first row and so many of the last ones
     """
 
-    def __init__(self, *numbers):
-        self.numbers, self.rows = numbers, []
+    def __init__(self, *numbers, last=4):
+        self.numbers, self.rows, self.last = numbers, [], last
 
     def add(self, name, *values):
         """Add a row. Returns the scoreboard.
@@ -29,8 +30,12 @@ class Scoreboard:
         self.rows.append((str(name), *said))
         return self
 
+    def shown(self):
+        """The rows that are shown."""
+        return self.rows[:1] + self.rows[1:][-self.last :]
+
     def __repr__(self):
-        table = [("", *self.numbers), *self.rows]
+        table = [("", *self.numbers), *self.shown()]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         return "\n".join(
             "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
@@ -46,5 +51,5 @@ class Scoreboard:
             return f"<tr>{''.join(cells)}</tr>"
 
         last = "; font-weight: bold"
-        rows = [line(row, "td", last * (i == len(self.rows) - 1)) for i, row in enumerate(self.rows)]
+        rows = [line(row, "td", last * (row is self.rows[-1])) for row in self.shown()]
         return f"<table>{line(['', *self.numbers], 'th')}{''.join(rows)}</table>"
