@@ -1,14 +1,14 @@
 """Language models that read this book: a Transformer, a GRU beside it, and counts of letters below both.
 
-    python assets/16_bert_and_gpt/reader.py gpt 2400        (make reader: ten minutes of one thread)
-    python assets/16_bert_and_gpt/reader.py gpt 200         (what the page trains: about a minute)
-    python assets/16_bert_and_gpt/reader.py gru 200         (another number of updates takes another time)
+    python assets/16_bert_and_gpt/reader.py gpt 600         (make reader: two or three minutes of one thread)
+    python assets/16_bert_and_gpt/reader.py gpt 120         (as many as the page: half a minute)
+    python assets/16_bert_and_gpt/reader.py gru 700         (another number of updates takes another time)
     python assets/16_bert_and_gpt/reader.py counts
 
-They read the training paragraphs of prose.txt (prose.py), in 1,000 sub-words learned from the same paragraphs.
+They read the training paragraphs of prose.txt (prose.py), in 1,000 sub-words learned from these paragraphs.
 The weights kept are those that are best on the validation paragraphs. The number is bits a character of the
-test paragraphs, which nothing was chosen by; the end of a paragraph counts as a character. Each run is a row of
-reader.json, and the longest of the Transformer leaves its weights, in bfloat16, in `model` beside this script.
+test paragraphs, which nothing was chosen by; the end of a paragraph counts as a character. Each run is a row
+of reader.json, and a long one of the Transformer leaves its weights, in bfloat16, in the folder `model`.
 """
 
 import json
@@ -35,7 +35,7 @@ from heed.transformer import Generator, make_language_model
 HERE = Path(__file__).parent
 LOG, MODEL = HERE / "reader.json", HERE / "model"
 SIZES = {"n_layers": 4, "d_model": 192, "d_ff": 768, "n_heads": 6}
-VOCAB, TOKENS, LONG = 1_000, 2_500, 1_000  # LONG: from so many updates on a run may overfit
+VOCAB, TOKENS, LONG = 1_000, 2_500, 400  # LONG: from so many updates on a run may overfit
 KINDS = {
     "gpt": {"optimizer": "muon", "lr": 1e-2, "adamw_lr": 5e-3},
     "gru": {"optimizer": "adamw", "lr": 4e-3},
@@ -89,7 +89,7 @@ def trained(kind, updates, subwords, seed=0):
     """A model after so many updates, or before that where it was best on the validation part; and its row."""
     torch.manual_seed(seed)
     long = updates >= LONG
-    dropout, decay = (0.4, 0.1) if long else ((0.1, 0.0) if kind == "gpt" else (0.2, 0.0))
+    dropout, decay = (0.3, 0.1) if long else ((0.1, 0.0) if kind == "gpt" else (0.2, 0.0))
     model = make(kind, len(subwords), dropout)
     curve, start = [], time.process_time()
 
@@ -102,7 +102,7 @@ def trained(kind, updates, subwords, seed=0):
     with tempfile.TemporaryDirectory() as folder:
         result = fit(
             model, batches, language_model_loss, folder, updates=updates, weight_decay=decay, device="cpu",
-            every=max(updates // 28, 50), validate=validate, precision=precision, seed=seed, **KINDS[kind],
+            every=max(updates // 12, 50), validate=validate, precision=precision, seed=seed, **KINDS[kind],
         )  # fmt: skip
     seconds = round(time.process_time() - start)
     row = {
@@ -121,7 +121,7 @@ def trained(kind, updates, subwords, seed=0):
 class Counts:
     """The next character by how often it followed the last n − 1, smoothed with shorter contexts.
 
-    Witten & Bell's way: p_n = (c + u p_{n−1}) / (N + u), where u is how many different characters have followed.
+    Witten & Bell's way: p_n = (c + u p_{n−1}) / (N + u), where u different characters have followed.
     """
 
     def __init__(self, lines, n, alphabet):
@@ -163,11 +163,11 @@ def main(kind, updates=0):
     else:
         subwords = Subwords.learn(split("train"), VOCAB)
         model, row = trained(kind, int(updates), subwords)
-        row |= {"threads": torch.get_num_threads(), "torch": torch.__version__, "python": platform.python_version()}
-        row["hardware"] = "one thread of an x86 server"
+        row |= {"hardware": "one thread of an x86 server", "threads": torch.get_num_threads()}
+        row |= {"torch": torch.__version__, "python": platform.python_version()}
         if kind == "gpt" and int(updates) >= LONG:
             MODEL.mkdir(exist_ok=True)
-            weights = {name: tensor.to(torch.bfloat16).contiguous() for name, tensor in model.state_dict().items()}
+            weights = {name: tensor.to(torch.bfloat16) for name, tensor in model.state_dict().items()}
             save_file(weights, MODEL / "model.safetensors")
             subwords.save(MODEL / "subwords.json")
         log = json.loads(LOG.read_text(encoding="utf-8")) if LOG.exists() else log
