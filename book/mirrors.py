@@ -21,11 +21,6 @@ TAUGHT = (
 LATER = {
     "attention.fused_attention": 17,
     "attention.fused_is_faster": 17,
-    "transformer.LanguageModel": 16,
-    "transformer.MaskedLanguageModel": 16,
-    "transformer.make_language_model": 16,
-    "loss.language_model_loss": 16,
-    "decode.cache.Continuing": 16,
 }
 
 PLUMBING = {  # validates, reports, keeps house: a chapter links to it, and never shows it in the open

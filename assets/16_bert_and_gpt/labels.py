@@ -146,27 +146,41 @@ def shuffled(sentences, seed=0):
     return [rng.sample(words, len(words)) for words in sentences]
 
 
+def measure(log, name, model, n, seed, given, **settings):
+    """Fine-tune a model on n labelled sentences, and write down both F1."""
+    vocabulary, both = given
+    labelled = tagged_sentences(n, "train", 100 + seed)
+    settings = {"updates": 300 if n <= 50 else 400} | settings
+    tagger = finetune(model, labelled, vocabulary, seed=seed, **settings)
+    scores = [round(f1(tagger, test, vocabulary), 3) for test in both]
+    log["runs"].append({"name": name, "labelled": n, "seed": seed, "f1": scores, **settings})
+    print(log["runs"][-1], flush=True)
+    LOG.write_text(json.dumps(log, indent=1) + "\n", encoding="utf-8", newline="\n")
+
+
+def longer(log, sentences, given, seed=0, times=6):
+    """An encoder that reads until it has been asked as often as the decoder."""
+    vocabulary, _ = given
+    model = make(len(vocabulary), seed=seed)
+    losses = read(
+        model, hidden_batches(sentences, vocabulary, seed), masked_language_model_loss, times * UPDATES
+    )
+    log["losses"]["read, six times as long"] = [round(sum(losses[-50:]) / 50, 3)]
+    measure(log, "read, six times as long", model, 20, seed, given)
+
+
 def main():
     torch.set_default_dtype(torch.float64)  # what is drawn first is the same on every processor
     sentences, vocabulary = unlabelled()
-    seen, never = tests(sentences)
+    given = vocabulary, tests(sentences)
     log = {
         "read": len(sentences), "updates": UPDATES, "vocabulary": len(vocabulary), **SIZES,
         "parameters": sum(p.numel() for p in make(len(vocabulary)).parameters()),
-        "tests": [len(seen), len(never)], "python": platform.python_version(), "torch": torch.__version__,
+        "tests": [len(test) for test in given[1]],
+        "python": platform.python_version(), "torch": torch.__version__,
         "hardware": "one thread of an x86 server, drawn in float64 and trained in float32",
         "runs": [], "losses": {},
     }  # fmt: skip
-
-    def measure(name, model, n, seed, **settings):
-        labelled = tagged_sentences(n, "train", 100 + seed)
-        settings = {"updates": 300 if n <= 50 else 400} | settings
-        tagger = finetune(model, labelled, vocabulary, seed=seed, **settings)
-        scores = [round(f1(tagger, test, vocabulary), 3) for test in (seen, never)]
-        log["runs"].append({"name": name, "labelled": n, "seed": seed, "f1": scores, **settings})
-        print(log["runs"][-1], flush=True)
-        LOG.write_text(json.dumps(log, indent=1) + "\n", encoding="utf-8", newline="\n")
-
     for seed in range(3):
         models = {"no reading": make(len(vocabulary), seed=seed)}
         for name, kind, text in (
@@ -181,12 +195,13 @@ def main():
             losses = read(models[name], batches, loss)
             log["losses"].setdefault(name, []).append(round(sum(losses[-50:]) / 50, 3))
         for name in ("next words", "shuffled"):
-            measure(name, models[name], 20, seed)
-        measure("no reading, five times as long", models["no reading"], 20, seed, updates=1500)
+            measure(log, name, models[name], 20, seed, given)
+        measure(log, "no reading, five times as long", models["no reading"], 20, seed, given, updates=1500)
         for n in LABELLED:
             for name in ("no reading", "read"):
-                measure(name, models[name], n, seed)
-            measure("read, frozen", models["read"], n, seed, frozen=True)
+                measure(log, name, models[name], n, seed, given)
+            measure(log, "read, frozen", models["read"], n, seed, given, frozen=True)
+    longer(log, sentences, given)
 
 
 if __name__ == "__main__":

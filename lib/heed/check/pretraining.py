@@ -163,7 +163,7 @@ def bits_per_character(yours):
 @exercise
 def gpt2_parameters(yours):
     """every matrix, every bias, every norm"""
-    for vocab, n_positions, d, n_layers in ((11, 5, 8, 3), (50257, 1024, 768, 12)):
+    for vocab, n_positions, d, n_layers in ((11, 5, 10, 3), (50257, 1024, 768, 12)):
         embeddings = (vocab + n_positions) * d
         true = embeddings + n_layers * (12 * d * d + 13 * d) + 2 * d
         given = yours(vocab, n_positions, d, n_layers)
