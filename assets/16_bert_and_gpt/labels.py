@@ -158,15 +158,17 @@ def measure(log, name, model, n, seed, given, **settings):
     LOG.write_text(json.dumps(log, indent=1) + "\n", encoding="utf-8", newline="\n")
 
 
-def longer(log, sentences, given, seed=0, times=6):
-    """An encoder that reads until it has been asked as often as the decoder."""
+def longer(log, sentences, given, times=6):
+    """Six times the updates: then an encoder has been asked as often as the decoder was; and so for both."""
     vocabulary, _ = given
-    model = make(len(vocabulary), seed=seed)
-    losses = read(
-        model, hidden_batches(sentences, vocabulary, seed), masked_language_model_loss, times * UPDATES
-    )
-    log["losses"]["read, six times as long"] = [round(sum(losses[-50:]) / 50, 3)]
-    measure(log, "read, six times as long", model, 20, seed, given)
+    jobs = [("read", MaskedLanguageModel, seed) for seed in range(2)] + [("next words", LanguageModel, 0)]
+    for name, kind, seed in jobs:
+        model, causal = make(len(vocabulary), kind, seed), kind is LanguageModel
+        batches = (next_batches if causal else hidden_batches)(sentences, vocabulary, seed)
+        loss = language_model_loss if causal else masked_language_model_loss
+        losses, name = read(model, batches, loss, times * UPDATES), f"{name}, six times as long"
+        log["losses"].setdefault(name, []).append(round(sum(losses[-50:]) / 50, 3))
+        measure(log, name, model, 20, seed, given)
 
 
 def main():
