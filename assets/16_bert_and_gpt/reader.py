@@ -2,7 +2,7 @@
 
     python assets/16_bert_and_gpt/reader.py gpt 600         (make reader: two or three minutes of one thread)
     python assets/16_bert_and_gpt/reader.py gpt 120         (as many as the page: half a minute)
-    python assets/16_bert_and_gpt/reader.py gru 700         (another number of updates takes another time)
+    python assets/16_bert_and_gpt/reader.py gru 300         (takes about as long as gpt 600)
     python assets/16_bert_and_gpt/reader.py counts
 
 They read the training paragraphs of prose.txt (prose.py), in 1,000 sub-words learned from these paragraphs.
