@@ -190,6 +190,16 @@ def with_q(logits, target, epsilon):
     return -(q * logits[real].log_softmax(-1)).sum()
 
 
+def stepped(grads, rate, b1=0.9, b2=0.98, eps=1e-9):
+    weight = nn.Parameter(torch.zeros(1, dtype=torch.float64))
+    adam, moves = torch.optim.Adam([weight], lr=rate, betas=(b1, b2), eps=eps), []
+    for g in grads:
+        before, weight.grad = weight.item(), torch.tensor([g], dtype=torch.float64)
+        adam.step()
+        moves.append(weight.item() - before)
+    return moves
+
+
 def planned(lengths, budget):
     pairs = [([4] * s, [BOS, *[4] * (t - 2), EOS] if t > 1 else [BOS]) for s, t in lengths]
     batches = TokenBatches.__new__(TokenBatches)
@@ -304,6 +314,9 @@ CHEATS = [
     ("smooth_cross_entropy", "`label_smoothing`", instead(
         lambda logits, target, epsilon: label_smoothing(logits.log_softmax(-1), target, epsilon))),
     ("cut_by_tokens", "`TokenBatches`", instead(planned)),
+    ("adam_moves", "`Adam`", instead(stepped)),
+    ("dropped", "`dropout`", instead(lambda x, p, draws, training: F.dropout(x, p, training))),
+    ("dropped", "`dropout`", instead(lambda x, p, draws, training: nn.Dropout(p).train(training)(x))),
     ("text_bleu", "`bleu`", instead(lambda ours, theirs: bleu(ours, theirs).value)),
     ("text_bleu", "`BLEU`", instead(
         lambda ours, theirs: corpus_bleu(ours, [theirs], tokenize="none", smooth_method="none").score)),

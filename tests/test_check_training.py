@@ -134,49 +134,84 @@ def test_the_order_of_the_batches_is_up_to_the_reader(capsys, seed):
     assert "✓" in capsys.readouterr().out
 
 
-def summed(model, batch_parts, loss_sum, scale, clear=True):
-    if clear:
-        model.zero_grad()
-    losses = [loss_sum(model, part) * scale(part) for part in batch_parts]
-    sum(losses).backward()
-    return sum(losses).item()
+def adam(grads, rate, b1, b2, eps, corrected=True, sign=-1, root=True, square=2):
+    m, v, made = 0.0, 0.0, []
+    for t, g in enumerate(grads, start=1):
+        m, v = b1 * m + (1 - b1) * g, b2 * v + (1 - b2) * abs(g) ** square
+        c1, c2 = (1 - b1**t, 1 - b2**t) if corrected else (1, 1)
+        size = (v / c2) ** 0.5 + eps if root else (v / c2 + eps) ** 0.5
+        made.append(sign * rate * (m / c1) / size)
+    return made
 
 
-def total(batch_parts):
-    return sum(part.n_tokens for part in batch_parts)
-
-
-ADDED = {
-    "and the means are added": lambda m, p, f: summed(m, p, f, lambda part: 1 / part.n_tokens),
-    "The sums are not divided": lambda m, p, f: summed(m, p, f, lambda part: 1),
-    "divided by the number of parts, too": lambda m, p, f: summed(
-        m, p, f, lambda part: 1 / total(p) / len(p)
-    ),
-    "The parameters have no gradient": lambda m, p, f: m.zero_grad() or 1.0,
-    "The loss is the sum over all tokens": lambda m, p, f: (
-        summed(m, p, f, lambda part: 1 / total(p)) * total(p)
-    ),
-    "✓ accumulate": lambda m, p, f: summed(m, p, f, lambda part: 1 / total(p)),
+MOVES = {
+    "Return a list": lambda g, r, a, b, e: 0.1,
+    "3 gradients make 3 moves": lambda g, r, a, b, e: adam(g, r, a, b, e)[1:],
+    "The sign is wrong": lambda *given: adam(*given, sign=1),
+    "not corrected for their start": lambda *given: adam(*given, corrected=False),
+    "the means are missing": lambda g, r, a, b, e: [-r * x / (abs(x) + e) for x in g],
+    "eps stands under the root": lambda *given: adam(*given, root=False),
+    "The rate is not in it": lambda g, r, a, b, e: adam(g, 1.0, a, b, e),
+    "return its moves": lambda *given: [sum(adam(*given)[: i + 1]) for i in range(len(given[0]))],
+    "update 2 moves by": lambda *given: [*adam(*given)[:1], 7.0, *adam(*given)[2:]],
+    "✓ adam_moves": adam,
 }
 
 
-@pytest.mark.parametrize("sentence", ADDED)
-def test_accumulate_names_the_mistake(capsys, sentence):
-    check.accumulate(ADDED[sentence])
+@pytest.mark.parametrize("sentence", MOVES)
+def test_adam_moves_names_the_mistake(capsys, sentence):
+    check.adam_moves(MOVES[sentence])
     assert sentence in capsys.readouterr().out
 
 
-def test_accumulate_notices_the_mean_of_means_and_the_last_part_as_a_loss(capsys):
-    def last(model, batch_parts, loss_sum):
-        summed(model, batch_parts, loss_sum, lambda part: 1 / total(batch_parts))
-        return loss_sum(model, batch_parts[-1]).item() / total(batch_parts)
+def test_adam_moves_knows_a_mean_without_squares_and_a_mean_corrected_twice(capsys):
+    def no_square(grads, rate, b1, b2, eps):
+        m, v, made = 0.0, 0.0, []
+        for t, g in enumerate(grads, start=1):
+            m, v = b1 * m + (1 - b1) * g, b2 * v + (1 - b2) * g
+            made.append(-rate * m / (1 - b1**t) / (abs(v / (1 - b2**t)) ** 0.5 + eps))
+        return made
 
-    def means(model, batch_parts, loss_sum):
-        summed(model, batch_parts, loss_sum, lambda part: 1 / total(batch_parts))
-        values = [loss_sum(model, part).item() / part.n_tokens for part in batch_parts]
-        return sum(values) / len(values)
+    def twice(grads, rate, b1, b2, eps):
+        m, v, made = 0.0, 0.0, []
+        for t, g in enumerate(grads, start=1):
+            m = (b1 * m + (1 - b1) * g) / (1 - b1**t)
+            v = (b2 * v + (1 - b2) * g * g) / (1 - b2**t)
+            made.append(-rate * m / (v**0.5 + eps))
+        return made
 
-    check.accumulate(last)
-    check.accumulate(means)
+    check.adam_moves(no_square)
+    check.adam_moves(twice)
     said = capsys.readouterr().out
-    assert "the last part alone" in said and "the mean of the parts' means" in said
+    assert "mean of gradients" in said and "corrected again" in said
+
+
+def kept(x, p, draws, training):
+    return x * (draws >= p) / (1 - p) if training else x
+
+
+DROPPED = {
+    "Entries are dropped at evaluation": lambda x, p, d, t: kept(x, p, d, True),
+    "Then training must not divide": lambda x, p, d, t: kept(x, p, d, t) if t else x * (1 - p),
+    "their mean is too large": lambda x, p, d, t: kept(x, p, d, t) if t else x / (1 - p),
+    "are not divided by 1 − p": lambda x, p, d, t: x * (d >= p) if t else x,
+    "are divided by p": lambda x, p, d, t: x * (d >= p) / p if t else x,
+    "smaller still": lambda x, p, d, t: x * (d >= p) * (1 - p) if t else x,
+    "keeps what it should drop": lambda x, p, d, t: x * (d < p) / (1 - p) if t else x,
+    "Nothing is dropped in training": lambda x, p, d, t: x,
+    "share the first draw": lambda x, p, d, t: x * (d[:, :1] >= p) / (1 - p) if t else x,
+    "✓ dropped": kept,
+    "what you are to write": lambda x, p, d, t: torch.nn.functional.dropout(x, p, t),
+}
+
+
+@pytest.mark.parametrize("sentence", DROPPED)
+def test_dropped_names_the_mistake(capsys, sentence):
+    check.dropped(DROPPED[sentence])
+    assert sentence in capsys.readouterr().out
+
+
+def test_zeros_in_place_do_not_pass(capsys):
+    check.dropped(lambda x, p, draws, training: x.zero_() + draws.zero_())
+    check.adam_moves(lambda grads, *more: [0.0 for _ in grads])
+    assert capsys.readouterr().out.count("✗") == 2

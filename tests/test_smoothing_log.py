@@ -1,4 +1,4 @@
-"""The committed log behind section 12.3: it belongs to its script, and carries what the chapter says."""
+"""The committed log behind chapter 12's L3: it belongs to its script, and carries what the chapter says."""
 
 from pathlib import Path
 

@@ -114,7 +114,8 @@ def test_a_few_sentences_are_searched_here_with_one_thread(translator):
                 assert {(pid, threads) for pid, threads in found} == {(os.getpid(), 1)}
                 assert torch.get_num_threads() == 2
             assert workers.pool is None
-            list(workers.search(process, [[[4], [5]], [[6], [7]]]))
+            for found in workers.search(process, [[[4], [5]], [[6], [7]]]):
+                assert {threads for _, threads in found} == {1}
             assert workers.pool is not None
     finally:
         torch.set_num_threads(before)

@@ -30,9 +30,11 @@ def noisy_choice(yours):
             expect(gap < 0.0125 or not torch.equal(z, noisy.argmax(-1)), sentence)
         expect(gap < 0.0125, f"A position comes up too often or too seldom, by {100 * gap:.0f} in 100 draws.")
         expect(torch.equal(z, yours(e, u)), "Make the noise of u: with the same u, the draw is the same.")
-        u[:, -1] = 1 - 1e-12
-        last = yours(e, u) == n - 1
-        expect(last.all() or not last.any(), "Give each score a noise of its own, made of its own u_i.")
+        for i in range(n):
+            pushed = u.clone()
+            pushed[:, i] = 1 - 1e-12
+            won = yours(e, pushed) == i
+            expect(won.all() or not won.any(), "Give each score a noise of its own, made of its own u_i.")
 
 
 @exercise

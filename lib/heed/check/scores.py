@@ -85,7 +85,8 @@ def closeness(yours):
             "This is minus the whole squared distance; take half of it.": 2 * true,
             "This is the distance without its square.": -0.5 * torch.cdist(q, k),
             "|x|² and |q|² are missing: this is the dot product.": table,
-            "|q|² is missing. (The softmax would not notice. Which section says why?)": table - kk / 2,
+            "|q|² is missing. The softmax would not notice, for the row shifts as a whole.":
+                table - kk / 2,
             "|x|² is missing: long keys are still favoured.": table - qq / 2,
             "The lengths enter with the wrong sign: −|x − q|²/2 = xᵀq − |x|²/2 − |q|²/2.":
                 table + kk / 2 + qq / 2,

@@ -82,7 +82,7 @@ def builds_no_q(name, arguments, result):
     """No tensor holds the smoothed targets, of all rows or of those that count."""
     for tensor in (*arguments, result):
         built = isinstance(tensor, torch.Tensor) and (close(tensor, Q) or close(tensor, Q[TARGET != PAD]))
-        expect(not built, "This builds q, a row of the vocabulary for each token: equation 12.3 needs none.")
+        expect(not built, "This builds q, a row of the vocabulary for each token: equation 12.6 needs none.")
 
 
 @exercise
@@ -111,7 +111,7 @@ def smooth_cross_entropy(yours):
                 "There is no smoothing in it: ε is not used.": total(1, 0),
                 "The penalty is the mean over tokens and vocabulary; over the tokens it is a sum.":
                     -(1 - e) * right[keep].sum() - e * log_p[keep].mean(),
-                "ε is shared among the wrong tokens only, V − 1 of them; in equation 12.3 the right one gets "
+                "ε is shared among the wrong tokens only, V − 1 of them; in equation 12.6 the right one gets "
                 "its share, too.":
                     -((1 - e) * right + e / 4 * (log_p.sum(-1) - right))[keep].sum(),
                 "The penalty is the SUM over the vocabulary, times ε; it is the mean: divide by V.":
@@ -219,45 +219,109 @@ def cut_by_tokens(yours):
             )
 
 
+def moves(grads, rate, b1, b2, eps, corrected=True, variant=""):
+    """Adam's moves for one weight; `variant` names a mistake."""
+    m, v, made = 0.0, 0.0, []
+    for t, g in enumerate(grads, start=1):
+        m = b1 * m + (1 - b1) * g
+        v = b2 * v + (1 - b2) * (g if variant == "no square" else g * g)
+        c1, c2 = (1 - b1**t, 1 - b2**t) if corrected else (1.0, 1.0)
+        if variant == "stored":
+            m, v = m / c1, v / c2
+            c1 = c2 = 1.0
+        root = abs(v / c2) ** 0.5
+        made.append(-rate * (m / c1) / ((v / c2 + eps) ** 0.5 if variant == "under" else root + eps))
+    return made
+
+
 @exercise
-def accumulate(yours):
-    """the gradient and the loss of the whole batch, from its parts"""
-    pairs = [([4] * n, [BOS, *[4 + (n + j) % 3 for j in range(n)], EOS]) for n in (1, 2, 9, 3, 1, 6)]
-    parts = [pad_batch(pairs[:1]), pad_batch(pairs[1:3]), pad_batch(pairs[3:])]
-    model = nn.Embedding(7, 7).double()
+@without("Adam.step", "_single_tensor_adam")
+def adam_moves(yours):
+    """the moves of torch's Adam, update by update"""
+    cases = (
+        ([0.5, 0.5, 0.5], 0.1, 0.9, 0.98, 1e-9),
+        ([3.0, -1.0, 0.0, 2.0, -0.001], 0.025, 0.9, 0.98, 1e-9),
+        ([1e-3, 2.0, 1e-3], 1.0, 0.5, 0.9, 0.1),
+    )
+    for grads, rate, b1, b2, eps in cases:
+        given = yours(list(grads), rate, b1, b2, eps)
+        expect(
+            isinstance(given, list | tuple | torch.Tensor), "Return a list, with a move for each gradient."
+        )
+        expect(len(given) == len(grads), f"{len(grads)} gradients make {len(grads)} moves, not {len(given)}.")
+        given = [float(move) for move in given]
+        weight = nn.Parameter(torch.zeros(1, dtype=torch.float64))
+        adam = torch.optim.Adam([weight], lr=rate, betas=(b1, b2), eps=eps)
+        places = [0.0]
+        for g in grads:
+            weight.grad = torch.tensor([g], dtype=torch.float64)
+            adam.step()
+            places.append(weight.item())
+        true = [b - a for a, b in pairwise(places)]
 
-    def loss_sum(model, part):
-        scores = model(part.target_in)
-        return F.cross_entropy(scores.mT, part.target_out, ignore_index=PAD, reduction="sum")
+        def is_like(other, given=given):
+            return all(abs(a - b) <= 1e-7 * max(1, abs(b)) for a, b in zip(given, other, strict=True))
 
-    def gradient(scales, parts=parts):
-        values = [loss_sum(model, part) * scale for part, scale in zip(parts, scales, strict=True)]
-        return torch.autograd.grad(sum(values), model.weight)[0], sum(values).detach()
+        def made(corrected=True, variant="", case=(grads, rate, b1, b2, eps)):
+            return moves(*case, corrected, variant)
 
-    counts = [part.n_tokens for part in parts]
-    total, n = sum(counts), len(parts)
-    true, loss = gradient([1 / total] * n)
-    means = [1 / (n * count) for count in counts]
-    typical = {
-        "An old gradient is still in it: clear the gradients before the first part.": true + 1,
-        "Each part is divided by its own count and by the number of parts: a token in a small part then "
-        "weighs more. Divide every part by the count of the whole batch.": gradient(means)[0],
-        "Each part is divided by its own count, and the means are added: divide every part by the count of "
-        "the whole batch.": gradient([1 / count for count in counts])[0],
-        "The sums are not divided by the count of the whole batch.": gradient([1.0] * n)[0],
-        "Only the last part is left: the gradient is cleared between the parts.":
-            gradient([0] * (n - 1) + [1 / total])[0],
-        "This is divided by the number of parts, too; the count of the whole batch is enough.": true / n,
-    }  # fmt: skip
-    losses = {
-        "The loss is the sum over all tokens; return the mean.": loss * total,
-        "The loss is the mean of the parts' means; it is the sum of all, divided by the count of all.":
-            gradient(means)[1],
-        "This is the loss of the last part alone.": gradient([0] * (n - 1) + [1 / total])[1],
-    }  # fmt: skip
-    model.weight.grad = torch.ones_like(model.weight)
-    said, grad = yours(model, parts, loss_sum), model.weight.grad
-    expect(grad is not None, "The parameters have no gradient: call `backward` on each part's loss.")
-    expect_close(grad, true, "the gradient", typical=typical)
-    said = said.detach() if isinstance(said, torch.Tensor) else torch.tensor(float(said), dtype=torch.float64)
-    expect_close(said.double(), loss, "the loss", typical=losses)
+        typical = {
+            "The sign is wrong: a move goes against the gradient.": [-move for move in true],
+            "The means are not corrected for their start at zero: divide them by 1 − β₁ᵗ and 1 − β₂ᵗ.":
+                made(corrected=False),
+            "The corrected means are stored, and corrected again in the next update.": made(variant="stored"),
+            "eps stands under the root; Adam adds it to the root.": made(variant="under"),
+            "v is a mean of gradients; it should be one of their SQUARES.": made(variant="no square"),
+            "Each gradient is divided by its own size alone: the means are missing.":
+                [-rate * g / (abs(g) + eps) for g in grads],
+            "These are the places of the weight; return its moves, one for each update.": places[1:],
+            "The rate is not in it.": [move / rate for move in true],
+        }  # fmt: skip
+        for sentence, wrong in typical.items():
+            expect(is_like(true) or not is_like(wrong), sentence)
+        for t, (mine, move) in enumerate(zip(given, true, strict=True), start=1):
+            expect(
+                abs(mine - move) <= 1e-7 * max(1, abs(move)),
+                f"Gradients {grads}: update {t} moves by {move:.5f}, and yours says {mine:.5f}.",
+            )
+
+
+@exercise
+@without(torchs=("dropout",))
+def dropped(yours):
+    """zeros where the draw says so, the mean kept, and nothing at evaluation"""
+    x = torch.randn(6, 5, dtype=torch.float64) + 3
+    draws = torch.rand(6, 5, dtype=torch.float64)
+    for p in (0.3, 0.6):
+        keep = (draws >= p).double()
+        still = yours(x, p, draws, False)
+        expect_close(
+            still,
+            x,
+            "the result at evaluation",
+            typical={
+                "Entries are dropped at evaluation: there every entry stays as it is.": x * keep / (1 - p),
+                "Entries are multiplied by 1 − p at evaluation. Then training must not divide; here it does, "
+                "and evaluation changes nothing.": x * (1 - p),
+                "Entries are divided by 1 − p at evaluation, and none is dropped: their mean is too large.":
+                    x / (1 - p),
+            },
+        )  # fmt: skip
+        expect_close(
+            yours(x, p, draws, True),
+            x * keep / (1 - p),
+            "the result in training",
+            typical={
+                "The kept entries are not divided by 1 − p: the mean shrinks.": x * keep,
+                "The kept entries are divided by p; they are kept with probability 1 − p.": x * keep / p,
+                "The kept entries are multiplied by 1 − p; that makes the mean smaller still.":
+                    x * keep * (1 - p),
+                "This keeps what it should drop: an entry is dropped where its draw is BELOW p.":
+                    x * (1 - keep) / (1 - p),
+                "Nothing is dropped in training.": x,
+                "All entries of a row share the first draw; every entry has a draw of its own.":
+                    x * keep[:, :1] / (1 - p),
+            },
+        )  # fmt: skip
+    all_kept = yours(x, 0.0, draws, True)
+    expect_close(all_kept, x, "the result with p = 0")
