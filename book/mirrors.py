@@ -14,14 +14,22 @@ from notebooks import ROOT
 # A public name of a taught module is shown first in exactly one chapter, in the open, or stands in LATER with
 # the chapter that will, or is plumbing.
 TAUGHT = (
-    *("text", "recurrent", "scores", "attention", "alignment", "position", "layers", "transformer"),
+    *(
+        "text",
+        "recurrent",
+        "scores",
+        "attention",
+        "alignment",
+        "position",
+        "scale",
+        "layers",
+        "transformer",
+        "memory",
+    ),
     *("loss", "schedule", "train", "evaluate"),
     *("decode/cache", "decode/search", "decode/sampling", "decode/text"),
 )
-LATER = {
-    "attention.fused_attention": 17,
-    "attention.fused_is_faster": 17,
-}
+LATER = {}
 
 PLUMBING = {  # validates, reports, keeps house: a chapter links to it, and never shows it in the open
     "text.check_ids",
@@ -34,6 +42,7 @@ PLUMBING = {  # validates, reports, keeps house: a chapter links to it, and neve
     "attention.MaskedSoftmax",
     "attention.record",
     "position.check_positions",
+    "scale.check_groups",
     "schedule.check_shares",
     "train.next_batch",
     "train.look",

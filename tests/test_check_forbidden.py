@@ -33,7 +33,9 @@ from heed.checkpoint import average
 from heed.data import Batch, TokenBatches, pad, pad_batch
 from heed.evaluate import bleu, bleu_of, sentence_counts
 from heed.loss import label_smoothing, smoothed
+from heed.memory import HopfieldNetwork, agree
 from heed.position import sinusoids
+from heed.scale import linear_attention, linear_recurrent, online_softmax, tiled_attention
 from heed.tasks import hulls
 from heed.text import BOS, EOS, PAD, Subwords
 
@@ -207,6 +209,14 @@ def planned(lengths, budget):
     return batches.epoch(0)
 
 
+def rested(x, W):
+    network = HopfieldNetwork(len(x)).double()
+    network.W = W
+    for _ in range(9):
+        x = network(x, order=range(len(x)))
+    return x
+
+
 def pieces(word, merges):
     return Subwords([*"abdehnortu"], merges).pieces(word)
 
@@ -326,6 +336,23 @@ CHEATS = [
     ("text_bleu", "`bleu_by_hand`", after(defined("bleu_by_hand"))),
     ("split_word", "`Subwords`", instead(pieces)),
     ("mean_state", "`average`", instead(average)),
+    *(("story_by_hand", name, cheat) for name, cheat in AUTOGRAD.items()),
+    ("at_rest", "`HopfieldNetwork`", instead(rested)),
+    ("at_rest", "`agree`", after(lambda: agree(torch.ones(2), torch.ones(2)))),
+    ("join", "`online_softmax`", after(lambda: online_softmax(*torch.ones(3, 2, 1), *torch.ones(2, 2, 2)))),
+    ("causal_tiles", "`attention`", instead(
+        lambda q, k, v, size: attention(q, k, v, causal_mask(len(q)))[0])),
+    ("causal_tiles", "`tiled_attention`", instead(
+        lambda q, k, v, size: tiled_attention(q, k, v, lambda i, j: j <= i, size))),
+    ("causal_tiles", "`scaled_dot_product_attention`", instead(
+        lambda q, k, v, size: F.scaled_dot_product_attention(q, k, v, is_causal=True))),
+    ("causal_tiles", "`softmax`", after(lambda: torch.ones(3).softmax(-1))),
+    ("causal_tiles", "`attend`", after(defined("attend"))),
+    ("causal_tiles", "`tiles`", after(defined("tiles"))),
+    ("chunks", "`linear_attention`", instead(
+        lambda q, k, v, size: linear_attention(q.log(), k.log(), v, causal_mask(len(q))))),
+    ("chunks", "`linear_recurrent`", instead(
+        lambda q, k, v, size: linear_recurrent(q.log(), k.log(), v)[0])),
 ]  # fmt: skip
 
 

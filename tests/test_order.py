@@ -13,7 +13,7 @@ LIBRARY = Path(heed.__file__).parent
 FILES = sorted(path for path in LIBRARY.rglob("*.py") if path.parent != LIBRARY or path.name[0] != "_")
 
 # What a module does not know, beyond the order; most say so in their first lines.
-MODELS = {"heed.recurrent", "heed.scores", "heed.attention", "heed.alignment"}
+MODELS = {"heed.recurrent", "heed.scores", "heed.attention", "heed.alignment", "heed.memory"}
 KNOWS_NOTHING_OF = {
     "bpe": {"torch", "heed.text"},
     "text": {"torch.nn"},
@@ -23,6 +23,8 @@ KNOWS_NOTHING_OF = {
     "scores": {"heed.data", "heed.plot", "heed.recurrent"},
     "attention": {"heed.data", "heed.plot", "heed.recurrent"},
     "alignment": {"heed.data", "heed.plot"},
+    "memory": {"heed.data", "heed.tasks", "heed.plot", "heed.layers", "heed.transformer"},
+    "scale": {"heed.data", "heed.plot", "heed.recurrent"},
     "train": {"heed.data", "heed.plot", *MODELS},
     "checkpoint": {"heed.data", "heed.plot", *MODELS},
     "engine": {"heed.data", "heed.plot", *MODELS},

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from heed import plot
 from heed.plot.movers import mover
 from heed.plot.movers.beam_tree import Node, _grown, search
+from heed.plot.movers.completing import course
 from heed.plot.movers.dials import hands
 from heed.plot.movers.mask_painter import masked
 from heed.plot.movers.one_mixture import cut
@@ -48,12 +49,25 @@ def tree(word="BOS"):
 SCORES = np.random.default_rng(4).normal(size=(5, 5)).round(2)
 SCORES[3, 0] = -9  # a weight of 0.00 that is not hidden
 TOKENS = ["^", "o", "n", "e", "␣"]
-FIVE = {
+PICTURES = np.array(
+    [
+        [1 if i in (4, 5) or j in (4, 5) else -1 for i in range(10) for j in range(10)],
+        [
+            1 if 16 < (i - 4.5) ** 2 + (j - 4.5) ** 2 < 40 or i + j < 3 else -1
+            for i in range(10)
+            for j in range(10)
+        ],
+        [1 if i % 4 < 2 else -1 for i in range(10) for j in range(10)],
+    ]
+)
+ORDER = [37 * i % 100 for i in range(100)]
+SIX = {
     "saturation": lambda: plot.saturation(*draws()),
     "one_mixture": plot.one_mixture,
     "dials": plot.dials,
     "mask_painter": lambda: plot.mask_painter(TOKENS, SCORES),
     "beam_tree": lambda: plot.beam_tree(tree()),
+    "completing": lambda: plot.completing(PICTURES, ["cross", "ring", "bars"], 1, ORDER),
 }
 
 
@@ -66,19 +80,19 @@ def told(number, decimals=2):
 # --- What is written --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", FIVE)
+@pytest.mark.parametrize("name", SIX)
 def test_twice_gives_the_same_and_nothing_has_an_id(name):
-    html = FIVE[name]().html()
-    assert html == FIVE[name]().html() and len(html.encode()) < 20_000
+    html = SIX[name]().html()
+    assert html == SIX[name]().html() and len(html.encode()) < 20_000
     assert not re.search(r'\bid="|<svg|NaN', html)
-    assert repr(FIVE[name]()).startswith(f"Mover('{name}': '")
+    assert repr(SIX[name]()).startswith(f"Mover('{name}': '")
 
 
-@pytest.mark.parametrize("name", FIVE)
+@pytest.mark.parametrize("name", SIX)
 def test_without_its_script_the_second_output_is_empty(name):
-    bare = re.sub(r"<script>.*</script>", "", FIVE[name]().html(), flags=re.DOTALL)
+    bare = re.sub(r"<script>.*</script>", "", SIX[name]().html(), flags=re.DOTALL)
     assert re.sub(r"<[^<>]*>", "", bare).strip() == "" and "<style" not in bare
-    assert FIVE[name]().html().count("</script>") == 1
+    assert SIX[name]().html().count("</script>") == 1
 
 
 def test_nothing_is_fetched():
@@ -88,7 +102,7 @@ def test_nothing_is_fetched():
 
 
 def test_the_scripts_stay_small():
-    assert sum(text.count("\n") for name, text in CODE.items() if name.endswith(".js")) < 500
+    assert sum(text.count("\n") for name, text in CODE.items() if name.endswith(".js")) < 600
 
 
 def test_words_are_escaped():
@@ -133,6 +147,23 @@ WRONG = {
         "log P of 'a' is 0.5; it must be finite and at most 0",
     ),
     "too likely": (plot.beam_tree, ({"a": (-0.1, {}), "b": (-0.1, {})},), r"\['a', 'b'\] sum to 1\.81"),
+    "not a picture": (
+        plot.completing,
+        (np.zeros((1, 16)), ["a"], 0, range(16)),
+        "1 and −1 need as many names",
+    ),
+    "few names": (plot.completing, (np.ones((2, 16)), ["a"], 0, range(16)), r"1 names, shape \(2, 16\)"),
+    "not square": (
+        plot.completing,
+        (np.ones((1, 20)), ["a"], 0, range(20)),
+        "pictures of 20 pixels, 20 of them",
+    ),
+    "not each": (plot.completing, (np.ones((1, 16)), ["a"], 0, [0] * 16), "and each pixel once"),
+    "no such picture": (
+        plot.completing,
+        (np.ones((1, 16)), ["a"], 1, range(16)),
+        "start=1 must be a whole number",
+    ),
     "a wide beam": (plot.beam_tree, (tree(), 5), "width=5 must be a whole number from 1 to 4"),
 }
 
@@ -195,6 +226,25 @@ def test_the_picture_of_one_mixture():
     assert (cut(0.6, 0.3, 0), cut(0.6, 0.3, 1)) == (pytest.approx(0.45), None)
     assert (cut(0.2, 0.5, 0), cut(0.2, 0.5, 1)) == (None, pytest.approx(0.35))
     assert cut(0.3, 0.3, 0) is None and cut(0.3, 0.3, 1) is None
+
+
+def test_the_picture_of_completing():
+    moved = plot.completing(PICTURES, ["cross", "ring", "bars"], 1, ORDER)
+    *frames, curve = moved.figure.axes
+    assert [ax.get_title() for ax in frames] == ["0 asked", "25 asked", "50 asked", "75 asked", "100 asked"]
+    first, last = (ax.images[0].get_array().reshape(-1) for ax in (frames[0], frames[-1]))
+    assert (first[:50] == PICTURES[1][:50]).all() and (first[50:] == 0).all()
+    assert (last == PICTURES[1]).all()
+    energies = curve.lines[0].get_ydata()
+    assert len(energies) == 101 and (np.diff(energies) <= 0).all() and energies[0] > energies[-1]
+
+
+def test_the_course_of_a_state_on_paper():
+    states, energies = course(np.array([[1, 1, -1, -1]]), np.array([1, 0, 0, 1]), [1, 2, 3, 0])
+    assert [state.tolist() for state in states] == [
+        [1, 0, 0, 1], [1, 0, 0, 1], [1, 0, 0, 1], [1, 0, 0, -1], [1, 0, 0, -1],
+    ]  # fmt: skip
+    assert energies == [1, 1, 1, -1, -1]
 
 
 def test_the_picture_of_dials():
@@ -328,9 +378,9 @@ def shown(browser, script):
     )
 
 
-@pytest.mark.parametrize("name", FIVE)
+@pytest.mark.parametrize("name", SIX)
 def test_the_picture_gives_way_where_scripts_run_and_comes_back_on_paper(browser, tmp_path, name):
-    page = FIVE[name]().save(tmp_path / "page.html")
+    page = SIX[name]().save(tmp_path / "page.html")
     image, body = (
         "document.querySelector('img')",
         "document.querySelector('.heed-mover > :is(svg, .heed-grid)')",
@@ -363,10 +413,10 @@ WIDE = {
 WIDE["words"] = lambda: plot.mask_painter(["Geschwindigkeit", "ist", "keine", "Hexerei"], SCORES[:4, :4])
 
 
-@pytest.mark.parametrize("name", FIVE | WIDE)
+@pytest.mark.parametrize("name", SIX | WIDE)
 @pytest.mark.parametrize("width", [320, 360, 390, 1280])
 def test_it_fits_every_window_and_nothing_is_cut(browser, tmp_path, name, width):
-    browser.open((FIVE | WIDE)[name]().save(tmp_path / "page.html"), width=width)
+    browser.open((SIX | WIDE)[name]().save(tmp_path / "page.html"), width=width)
     assert browser.ask("document.documentElement.scrollWidth") <= width
     ends = browser.ask(
         "[...document.querySelectorAll('input[type=range]')].map(e => [e.min, e.value, e.max].map(Number))"
@@ -377,9 +427,9 @@ def test_it_fits_every_window_and_nothing_is_cut(browser, tmp_path, name, width)
     assert browser.errors() == []
 
 
-@pytest.mark.parametrize("name", FIVE)
+@pytest.mark.parametrize("name", SIX)
 def test_it_follows_the_night_and_the_choice_of_the_page(browser, tmp_path, name):
-    page, html = tmp_path / "page.html", FIVE[name]().html()
+    page, html = tmp_path / "page.html", SIX[name]().html()
     ink = "getComputedStyle(document.querySelector('.heed-mover')).color"
     for start, dark, expected in (
         ("<html><body>", False, "rgb(0, 0, 0)"),
@@ -494,6 +544,47 @@ def test_a_point_of_the_mixture_can_be_dragged(browser, tmp_path, finger):
     browser.call("Emulation.setTouchEmulationEnabled", enabled=False)
     assert texts(browser, ".heed-slider b") == ["0.40", "0.55"]
     assert "a cut for B, none for A" in browser.ask(WORDS)
+
+
+HARMS = {
+    "lower half torn": lambda x, i: x if i < 50 else 0,
+    "upper half torn": lambda x, i: 0 if i < 50 else x,
+    "left half torn": lambda x, i: 0 if i % 10 < 5 else x,
+    "a fifth turned": lambda x, i: x if i % 5 else -x,
+    "dark for light": lambda x, i: -x,
+}
+
+
+def test_a_picture_is_completed_as_numpy_says(browser, tmp_path):
+    names = ["cross", "ring", "bars"]
+    browser.open(plot.completing(PICTURES, names, 1, ORDER).save(tmp_path / "page.html"))
+    rows = "document.querySelectorAll('.heed-presets')"
+    assert texts(browser, ".heed-presets button") == [*names, *HARMS]
+    rest = []
+    for (p, name), (h, harm) in product(enumerate(names), enumerate(HARMS.values())):
+        for row, button in ((0, p), (1, h)):
+            browser.ask(f"{rows}[{row}].querySelectorAll('button')[{button}].click()")
+        x = np.array([harm(pixel, i) for i, pixel in enumerate(PICTURES[p])])
+        states, energies = course(PICTURES, x, ORDER * 2)
+        for asked in (0, 1, 60, 200):
+            slide(browser, asked)
+            words = browser.ask(WORDS)
+            assert words.startswith(f"{asked} pixels asked: E = {told(energies[asked], 0)}")
+            unknown = int((states[asked] == 0).sum())
+            assert (f", and {unknown} pixels are not known." in words) == (unknown > 0)
+            dark = browser.ask(
+                "[...document.querySelectorAll('.heed-pixel')].map(e => e.getAttribute('fill'))"
+            )
+            shades = {1: "rgb(var(--strong))", -1: "var(--paper)", 0: "var(--hidden)"}
+            assert dark == [shades[int(pixel)] for pixel in states[asked]]
+        rest.append((name, h, words.split(". ", 1)[-1]))
+    assert ("ring", 0, "At rest: the ring.") in rest and (
+        "ring",
+        4,
+        "At rest: the negative of the ring.",
+    ) in rest
+    assert browser.ask("document.querySelectorAll('[aria-pressed=true]').length") == 2
+    assert browser.errors() == []
 
 
 @pytest.mark.parametrize("d", [2, 8, 16])

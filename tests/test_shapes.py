@@ -31,6 +31,7 @@ from heed.attention import (
     masked_softmax,
     most_probable,
     padding_mask,
+    record,
     reinforce,
     sampled,
     straight_through,
@@ -45,6 +46,18 @@ from heed.loss import (
     language_model_loss,
     masked_language_model_loss,
     translation_loss,
+)
+from heed.memory import (
+    HopfieldNetwork,
+    MemoryNetwork,
+    TuringMachine,
+    content_weights,
+    erase_and_add,
+    hopfield_energy,
+    hopfield_weights,
+    modern_energy,
+    retrieve,
+    shift_weights,
 )
 from heed.position import (
     ALiBi,
@@ -67,6 +80,15 @@ from heed.recurrent import (
     lstm_step,
     rnn_step,
 )
+from heed.scale import (
+    GroupedQueryAttention,
+    LinearAttention,
+    SlidingWindow,
+    linear_attention,
+    linear_recurrent,
+    online_softmax,
+    tiled_attention,
+)
 from heed.scores import (
     AdditiveScore,
     BilinearScore,
@@ -78,7 +100,20 @@ from heed.scores import (
     scaled_dot_score,
 )
 from heed.speed import FusedLayerNorm, arg_max, linear_cross_entropy
-from heed.tasks import PointBatch, debts, documents, hulls, marks, recall
+from heed.tasks import (
+    PointBatch,
+    debts,
+    documents,
+    hulls,
+    lookups,
+    marks,
+    moving_stories,
+    pictures,
+    recall,
+    stories,
+    torn,
+    voyages,
+)
 from heed.tasks.lookback import latest_mark, three_back
 from heed.text import EOS
 from heed.train import sequence_loss
@@ -169,6 +204,23 @@ def position():
         kind(11 * 6, 11)(r(B, N, 66), r(B, M, 66), r(B, M, 66), mask)
 
 
+def scale():
+    q, k, v = r(B, N, 17), r(B, M, 17), r(B, M, D_IN).requires_grad_()
+    online_softmax(r(B, N, 1), r(B, N, 1), r(B, N, D_IN), r(B, N, M), v)
+    mask = torch.ones(B, 1, M, dtype=torch.bool)
+    tiled_attention(q, k, v, mask)
+    tiled_attention(q, k, v, lambda i, j: j <= i + M - N, size=3).sum().backward()
+    linear_attention(q, k, v)
+    linear_attention(q, k, v, mask)
+    linear_recurrent(r(B, N, 17), r(B, N, 17), r(B, N, D_IN))
+    x, mask = r(B, M, 11 * 13), causal_mask(M)[M - N :]  # d_k = 13
+    for kind in (GroupedQueryAttention, SlidingWindow, LinearAttention):
+        kind(11 * 13, 11)(x[:, :N], x, x, mask)
+    layer = LinearAttention(11 * 13, 11)
+    with record(layer):
+        layer(x[:, :N], x, x, mask)
+
+
 def transformer():
     model = make_model(VOCAB, 17, 1, D_MODEL, 19, 11, 0.0)
     model.generator(model(ids(B, N), ids(B, M)))
@@ -184,6 +236,22 @@ def transformer():
     cache = start_decoding(model, ids(B, M)).cache
     model(ids(B, M), cache)
     model(ids(B, N), cache)
+
+
+def memory():
+    X, x = r(N, D_IN).sign(), r(B, D_IN)
+    hopfield_energy(x, hopfield_weights(X))
+    network = HopfieldNetwork(D_IN)
+    network.store(X)
+    network.energy(network(network(x), order=range(D_IN)))
+    modern_energy(retrieve(x, X, 1.0), X, 1.0)
+    model = MemoryNetwork(VOCAB, D_IN, 1, n_words=3, n_ages=M)
+    model(torch.randint(VOCAB, (B, N, 3)), ids(B, 17), torch.ones(B, N, dtype=torch.bool))
+    M_, w = r(B, M, D_HIDDEN), r(B, M).softmax(-1)
+    content_weights(r(B, D_HIDDEN), M_, r(B, 1))
+    shift_weights(w, r(B, 3).softmax(-1))
+    erase_and_add(M_, w, r(B, D_HIDDEN), r(B, D_HIDDEN))
+    TuringMachine(D_IN, 17, 19, 13)(r(B, N, D_IN), 23, M)
 
 
 def loss():
@@ -229,6 +297,11 @@ def tasks():
     three_back(B, N, torch.Generator().manual_seed(0))
     latest_mark(B, N, torch.Generator().manual_seed(0))
     marks(B, N, 3, torch.Generator().manual_seed(0))
+    lookups(B, N, torch.Generator().manual_seed(0), M)
+    stories(B, 1, torch.Generator().manual_seed(0)).text(0)
+    moving_stories(B, 3, 4, torch.Generator().manual_seed(0))
+    voyages(B, N, torch.Generator().manual_seed(0))
+    torn(pictures())
 
 
 def train():
@@ -254,8 +327,10 @@ CALLS = {  # module -> the calls that run all its claims, and the letters that m
     "attention": (attention, {"b": B, "h": 11}),
     "alignment": (alignment, {"b": B}),
     "position": (position, {"b": B, "h": 11, "d_k": 6}),
+    "scale": (scale, {"b": B, "h": 11}),
     "layers": (transformer, {"b": B, "d_model": D_MODEL}),
     "transformer": (transformer, {"b": B, "d_model": D_MODEL}),
+    "memory": (memory, {"b": B}),
     "loss": (loss, {"b": B, "n_target": M}),
     "speed": (speed, {}),
     "decode": (decode, {"b": B, "h": 11, "d_k": 14, "d_model": 154}),

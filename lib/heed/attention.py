@@ -4,6 +4,7 @@ This module does not know in what layer or model it is used.
 """
 
 from contextlib import contextmanager
+from functools import partial
 
 import torch
 from torch import nn
@@ -233,6 +234,8 @@ def attention(q, k, v, mask=None):
 def fused_attention(q, k, v, mask=None, bias=None, dropout=0.0):
     """`attention` in one of torch's kernels, which never stores the weights.
 
+    Where k and v have fewer heads than q, each of theirs serves several of q's.
+
     q: (..., n_q, d_k)
     k: (..., n_k, d_k)
     v: (..., n_k, d_v)
@@ -243,7 +246,8 @@ def fused_attention(q, k, v, mask=None, bias=None, dropout=0.0):
     Returns the mixture alone (..., n_q, d_v).
     Raises ValueError if the mask is not bool or does not fit the scores.
     """
-    kernel = F.scaled_dot_product_attention
+    shared = q.dim() > 3 and q.shape[-3] > k.shape[-3]
+    kernel = partial(F.scaled_dot_product_attention, enable_gqa=shared)
     if mask is None:
         return kernel(q, k, v, bias, dropout)  # (..., n_q, d_v)
     check_mask(mask, (*q.shape[:-1], k.shape[-2]))

@@ -7,7 +7,7 @@ mover, as the last line of a cell, is a still picture and the HTML that moves it
 
 from heed.plot.charts import bars, curves, hbars, heatmap, heatmaps, scoremap
 from heed.plot.explorer import explorer
-from heed.plot.movers import beam_tree, dials, mask_painter, one_mixture, saturation
+from heed.plot.movers import beam_tree, completing, dials, mask_painter, one_mixture, saturation
 from heed.plot.networks import alignment, attending, network
 from heed.plot.scoreboard import Scoreboard
 from heed.plot.style import style
@@ -18,6 +18,7 @@ __all__ = [
     "attending",
     "bars",
     "beam_tree",
+    "completing",
     "curves",
     "dials",
     "explorer",

@@ -9,24 +9,37 @@ import torch
 from heed.tasks.debts import DEBT_WORDS, DEBTORS, Debts, debts
 from heed.tasks.documents import Documents, document_batch, documents
 from heed.tasks.lookback import MARKED, NO_ANSWER, Lookback, any_length, latest_mark, three_back
+from heed.tasks.lookups import LOOKUP_NAMES, Lookups, lookups
 from heed.tasks.marks import Marks, marks
+from heed.tasks.pictures import PICTURES, pictures, torn
 from heed.tasks.points import NOTHING, PointBatch, hulls, point_batch, point_sets
 from heed.tasks.recall import BLANK, RECALL_NAMES, Recall, recall
+from heed.tasks.stories import PORTS, STORY_WORDS, THINGS, Stories, moving_stories, stories
+from heed.tasks.voyages import VOYAGE_WORDS, Voyages, short_voyages, voyages
 
 __all__ = [
     "BLANK",
     "DEBTORS",
     "DEBT_WORDS",
+    "LOOKUP_NAMES",
     "MARKED",
     "NOTHING",
     "NO_ANSWER",
+    "PICTURES",
+    "PORTS",
     "RECALL_NAMES",
+    "STORY_WORDS",
+    "THINGS",
+    "VOYAGE_WORDS",
     "Debts",
     "Documents",
     "Lookback",
+    "Lookups",
     "Marks",
     "PointBatch",
     "Recall",
+    "Stories",
+    "Voyages",
     "any_length",
     "debts",
     "document_batch",
@@ -34,11 +47,18 @@ __all__ = [
     "endless",
     "hulls",
     "latest_mark",
+    "lookups",
     "marks",
+    "moving_stories",
+    "pictures",
     "point_batch",
     "point_sets",
     "recall",
+    "short_voyages",
+    "stories",
     "three_back",
+    "torn",
+    "voyages",
 ]
 
 
