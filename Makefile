@@ -2,7 +2,7 @@
 # Any make since 3.81 and any POSIX shell will do. Paths are relative: the folder may have a space in its name.
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test quick soak train bench book chapters clean
+.PHONY: help lab test quick soak train reader bench book chapters clean
 
 # What a reader has set for other work stays out of the environment made here.
 unexport PYTHONHOME PYTHONPATH JUPYTER_PATH
@@ -48,6 +48,10 @@ train: .venv/ready ## train a translator for ten minutes and measure it; its sen
 	@echo "Training a translator from German to English for ten minutes; Ctrl+C saves it, the same command goes on."
 	@$(python) -m heed train recipes/multi30k-10min.toml
 	@$(python) -m heed evaluate runs/multi30k-10min
+
+reader: .venv/ready ## train chapter 16's model that has read this book again, some minutes
+	@echo "Reading the book; the weights and the log go to assets/16_bert_and_gpt."
+	@$(python) assets/16_bert_and_gpt/reader.py gpt 600
 
 bench: .venv/ready ## measure speed and memory beside others, for some minutes; the sentences as for train
 	@echo "Measuring; a machine without other work gives the clearest numbers."

@@ -29,13 +29,7 @@ TAUGHT = (
     *("loss", "schedule", "train", "evaluate"),
     *("decode/cache", "decode/search", "decode/sampling", "decode/text"),
 )
-LATER = {
-    "transformer.LanguageModel": 16,
-    "transformer.MaskedLanguageModel": 16,
-    "transformer.make_language_model": 16,
-    "loss.language_model_loss": 16,
-    "decode.cache.Continuing": 16,
-}
+LATER = {}
 
 PLUMBING = {  # validates, reports, keeps house: a chapter links to it, and never shows it in the open
     "text.check_ids",

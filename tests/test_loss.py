@@ -8,10 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from heed.data import pad_batch
-from heed.loss import label_smoothing, language_model_loss, smoothed, translation_loss
+from heed.data import Hidden, pad_batch
+from heed.loss import (
+    label_smoothing,
+    language_model_loss,
+    masked_language_model_loss,
+    smoothed,
+    translation_loss,
+)
 from heed.text import PAD
-from heed.transformer import make_language_model, make_model
+from heed.transformer import MaskedLanguageModel, make_language_model, make_model
 
 N, VOCAB = 5, 7
 
@@ -75,3 +81,31 @@ def test_the_loss_is_torchs_over_the_real_tokens(smoothing, sides):
     weights = list(model.parameters())
     for a, b in zip(*(torch.autograd.grad(loss, weights) for loss in (ours, theirs)), strict=True):
         assert torch.allclose(a, b, rtol=0, atol=1e-10)
+
+
+def masked_model():
+    torch.manual_seed(0)
+    return make_language_model(13, 1, 6, 10, 2, 0.0, MaskedLanguageModel).double()
+
+
+def test_the_loss_of_hidden_tokens_is_torchs_over_them_alone():
+    model = masked_model()
+    batch = Hidden(torch.tensor([[5, 4, 7, 9], [4, 8, 0, 0]]), torch.tensor([[0, 6, 7, 0], [11, 0, 0, 0]]))
+    ours = masked_language_model_loss(model, batch)
+    scores = model.generator.proj(model(batch.ids)).transpose(1, 2)
+    theirs = F.cross_entropy(scores, batch.target, ignore_index=PAD, reduction="sum")
+    assert torch.allclose(ours, theirs, rtol=0, atol=1e-10)
+    weights = list(model.parameters())
+    for a, b in zip(*(torch.autograd.grad(loss, weights) for loss in (ours, theirs)), strict=True):
+        assert torch.allclose(a, b, rtol=0, atol=1e-10)
+
+
+def test_what_was_hidden_is_not_read():
+    """Another true word behind the mask is another loss, under the same probabilities."""
+    model, read = masked_model(), torch.tensor([[5, 4, 7]])
+    losses = [
+        masked_language_model_loss(model, Hidden(read, torch.tensor([[0, word, 0]]))) for word in range(1, 13)
+    ]
+    p = torch.stack(losses).neg().exp()
+    rest = model.generator(model(read))[0, 1, 0].exp()  # of padding
+    assert math.isclose(p.sum().item() + rest.item(), 1.0, rel_tol=1e-9)

@@ -38,10 +38,15 @@ from heed.attention import (
     structured_attention,
 )
 from heed.attention import attention as compute_attention
-from heed.data import Batch, batches, pad
+from heed.data import Batch, Hidden, batches, hide_tokens, pad
 from heed.decode import beam, greedy, sample, start_decoding
 from heed.layers import EncoderLayer, PositionwiseFeedForward, PostNormConnection, RMSNorm
-from heed.loss import label_smoothing, language_model_loss, translation_loss
+from heed.loss import (
+    label_smoothing,
+    language_model_loss,
+    masked_language_model_loss,
+    translation_loss,
+)
 from heed.memory import (
     HopfieldNetwork,
     MemoryNetwork,
@@ -112,7 +117,13 @@ from heed.tasks import (
 from heed.tasks.lookback import latest_mark, three_back
 from heed.text import EOS
 from heed.train import sequence_loss
-from heed.transformer import LanguageModel, MaskedLanguageModel, make_language_model, make_model
+from heed.transformer import (
+    LanguageModel,
+    MaskedLanguageModel,
+    TokenClassifier,
+    make_language_model,
+    make_model,
+)
 
 B, N, M, D_IN, D_HIDDEN, VOCAB = 2, 5, 7, 11, 3, 13
 D_MODEL = 22
@@ -220,6 +231,7 @@ def transformer():
     for kind in (LanguageModel, MaskedLanguageModel):
         model = make_language_model(VOCAB, 1, D_MODEL, 19, 11, 0.0, kind)
         model(ids(B, N))
+        TokenClassifier(model, 23)(ids(B, N))
     model = make_language_model(VOCAB, 1, D_MODEL, 19, 11, 0.0)
     cache = start_decoding(model, ids(B, M)).cache
     model(ids(B, M), cache)
@@ -247,6 +259,8 @@ def loss():
     model = make_model(VOCAB, 17, 1, D_MODEL, 19, 11, 0.0)
     translation_loss(model, Batch(ids(B, N), ids(B, M)))
     language_model_loss(make_language_model(VOCAB, 1, D_MODEL, 19, 11), Batch(ids(B, 0), ids(B, M)))
+    model = make_language_model(VOCAB, 1, D_MODEL, 19, 11, kind=MaskedLanguageModel)
+    masked_language_model_loss(model, Hidden(ids(B, N), ids(B, N)))
 
 
 def speed():
@@ -271,6 +285,7 @@ def data():
     batch = Batch(ids(B, N), ids(B, M))
     assert batch.n_tokens and batch.target_in is not None and batch.source_mask.any()
     pad([[1] * N, [2]])
+    assert hide_tokens(ids(B, N), VOCAB, mask=4).n_tokens >= 0
     next(iter(batches([([5] * N, [6] * M)] * 4, B, seed=0)))
 
 

@@ -11,11 +11,13 @@ from variants import VARIANTS
 
 from heed.attention import causal_mask
 from heed.data import batches
+from heed.engine import hidden_matrices
 from heed.text import BOS, EOS, PAD
 from heed.transformer import (
     Generator,
     LanguageModel,
     MaskedLanguageModel,
+    TokenClassifier,
     make_language_model,
     make_model,
     tie,
@@ -225,6 +227,42 @@ def test_padding_is_invisible_to_either_half(kind):
 def test_the_two_halves_have_the_same_parameters():
     one, other = (alone(kind).state_dict() for kind in (LanguageModel, MaskedLanguageModel))
     assert one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_classifier_by_hand():
+    """Labels are told from the model's vectors, not from its probabilities of tokens."""
+    model = alone(MaskedLanguageModel)
+    tagger = TokenClassifier(model, 3).double()
+    with torch.no_grad():
+        tagger.out.weight.zero_()
+        tagger.out.weight[1, 4] = 2.0
+        tagger.out.bias.copy_(torch.tensor([0.0, 1.0, 5.0]))
+    scores = tagger(ids(N))
+    assert scores.shape == (B, N, 3)
+    assert torch.allclose(scores[..., 1], 2 * model(ids(N))[..., 4] + 1, atol=1e-12)
+    assert torch.equal(scores[0, 0, ::2], torch.tensor([0.0, 5.0]).double())
+
+
+@pytest.mark.parametrize("kind", [LanguageModel, MaskedLanguageModel])
+def test_a_classifier_equals_torchs_linear_layer_and_its_gradient_reaches_the_model(kind):
+    model = alone(kind)
+    tagger = TokenClassifier(model, 3).double()
+    theirs = nn.functional.linear(model(ids(N)), tagger.out.weight, tagger.out.bias)
+    weights = [*model.encoder.parameters(), *model.embed.parameters(), *tagger.out.parameters()]
+    ours = torch.autograd.grad(tagger(ids(N)).square().sum(), weights)
+    for a, b in zip(ours, torch.autograd.grad(theirs.square().sum(), weights), strict=True):
+        assert torch.allclose(a, b, atol=1e-10)
+    assert all(gradient.abs().sum() > 0 for gradient in ours)
+    assert hidden_matrices(tagger) == hidden_matrices(model)  # its own layer is an output layer
+
+
+def test_a_classifier_is_blind_where_its_model_is():
+    for kind in (LanguageModel, MaskedLanguageModel):
+        tagger = TokenClassifier(alone(kind), 3).double()
+        changed = ids(N).clone()
+        changed[:, -1] = (changed[:, -1] + 1 - 4) % (VOCAB - 4) + 4
+        before = (tagger(changed) - tagger(ids(N)))[:, :-1].abs().max()
+        assert (before < 1e-12) == (kind is LanguageModel)
 
 
 @pytest.mark.parametrize("task", ["copy", "reverse"])

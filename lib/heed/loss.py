@@ -4,6 +4,7 @@ import torch
 from torch.nn import functional as F
 
 from heed.speed import linear_cross_entropy
+from heed.text import PAD
 
 
 def smoothed(target, vocab, smoothing, dtype=None):
@@ -76,6 +77,25 @@ def language_model_loss(model, batch, smoothing=0.0):
     """
     x = model(batch.target_in)  # (b, n_target - 1, d_model)
     return next_token_loss(model.generator, x, batch, smoothing)
+
+
+def masked_language_model_loss(model, batch):
+    """Cross-entropy of the hidden tokens, given all that can be read, summed.
+
+        L = −Σ_{t ∈ M} log p(x_t | x̃)      (Devlin et al. 2019, section 3.1)
+
+    M are the tokens to be guessed, and x̃ is what is read in their places and
+    around them.
+
+    model: a `MaskedLanguageModel`
+    batch: a `heed.data.Hidden`
+
+    Returns a number; divided by `batch.n_tokens` it is the mean.
+    """
+    x = model(batch.ids)
+    chosen, proj = batch.target != PAD, model.generator.proj
+    y = batch.target[chosen]
+    return linear_cross_entropy(x[chosen], proj.weight, proj.bias, y)
 
 
 def next_token_loss(generator, x, batch, smoothing):

@@ -187,6 +187,29 @@ class MaskedLanguageModel(LanguageModel):
         return padding_mask(ids)  # (b, 1, 1, n)
 
 
+class TokenClassifier(nn.Module):
+    """A label for every token: what a model has made of it, and one more layer.
+
+        scores_t = W h_t + b,   h_t: the model's vector of token t
+        (Devlin et al. 2019, figure 4d)
+
+    model: a `MaskedLanguageModel` or a `LanguageModel`, trained or not; its
+        weights are shared with the caller, and its generator is not used
+    """
+
+    def __init__(self, model, n_labels):
+        super().__init__()
+        self.model = model
+        self.out = nn.Linear(model.generator.proj.in_features, n_labels)
+
+    def forward(self, ids):
+        """Return a score for every label, (b, n, n_labels).
+
+        ids: (b, n), padding included
+        """
+        return self.out(self.model(ids))  # (b, n, n_labels)
+
+
 def make_model(
     source_vocab, target_vocab, n_layers=6, d_model=512, d_ff=2048, n_heads=8,
     dropout=0.1, norm="pre", self_attention=MultiHeadAttention,

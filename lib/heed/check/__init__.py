@@ -41,8 +41,7 @@ __all__ = ["NotYet", "Refusing", "exercise", "expect", "expect_close", "expect_s
 CHAPTERS = (
     *("preface", "recurrent", "seq2seq", "additive", "scores", "kinds", "self_attention", "masks", "heads"),
     *("positions", "residuals", "transformer", "from_nothing", "training", "decoding", "translator"),
-    "memory",
-    "scale",
+    *("memory", "pretraining", "scale"),
 )
 
 # For `without`: what all of torch's derivatives go through, and the names of its matrix products.

@@ -7,6 +7,7 @@ split so that the test set asks for more than memory. This package knows nothing
 from heed.data.batch import Batch, batches, pad, pad_batch
 from heed.data.corpus import SPLITS, Pair, split_of
 from heed.data.dates import DATE_LANGUAGES, dates
+from heed.data.hidden import Hidden, hide_tokens
 from heed.data.multi30k import multi30k
 from heed.data.names import NAME_LANGUAGES, Named, place_names
 from heed.data.numbers import NUMBER_LANGUAGES, numbers
@@ -22,6 +23,7 @@ __all__ = [
     "SPLITS",
     "TAGS",
     "Batch",
+    "Hidden",
     "Named",
     "Padding",
     "Pair",
@@ -29,6 +31,7 @@ __all__ = [
     "TokenBatches",
     "batches",
     "dates",
+    "hide_tokens",
     "multi30k",
     "numbers",
     "pad",

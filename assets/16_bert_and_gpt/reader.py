@@ -1,0 +1,182 @@
+"""Language models that read this book: a Transformer, a GRU beside it, and counts of letters below both.
+
+    python assets/16_bert_and_gpt/reader.py gpt 600         (make reader: two or three minutes of one thread)
+    python assets/16_bert_and_gpt/reader.py gpt 120         (as many as the page: half a minute)
+    python assets/16_bert_and_gpt/reader.py gru 300         (takes about as long as gpt 600)
+    python assets/16_bert_and_gpt/reader.py counts
+
+They read the training paragraphs of prose.txt (prose.py), in 1,000 sub-words learned from these paragraphs.
+The weights kept are those that are best on the validation paragraphs. The number is bits a character of the
+test paragraphs, which nothing was chosen by; the end of a paragraph counts as a character. Each run is a row
+of reader.json, and a long one of the Transformer leaves its weights, in bfloat16, in the folder `model`.
+"""
+
+import json
+import math
+import platform
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import torch
+from prose import split
+from safetensors.torch import save_file
+from torch import nn
+
+from heed.data import TokenBatches, pad_batch
+from heed.engine import fit
+from heed.loss import language_model_loss
+from heed.speed import quick
+from heed.text import Subwords
+from heed.transformer import Generator, make_language_model
+
+HERE = Path(__file__).parent
+LOG, MODEL = HERE / "reader.json", HERE / "model"
+SIZES = {"n_layers": 4, "d_model": 192, "d_ff": 768, "n_heads": 6}
+VOCAB, TOKENS, LONG = 1_000, 2_500, 400  # LONG: from so many updates on a run may overfit
+KINDS = {
+    "gpt": {"optimizer": "muon", "lr": 1e-2, "adamw_lr": 5e-3},
+    "gru": {"optimizer": "adamw", "lr": 4e-3},
+}
+
+
+class Recurrent(nn.Module):
+    """A GRU that predicts the next token: the rival, with as many parameters."""
+
+    def __init__(self, vocab, d_embed=256, d_hidden=560, dropout=0.3):
+        super().__init__()
+        self.embed = nn.Embedding(vocab, d_embed)
+        self.gru = nn.GRU(d_embed, d_hidden, batch_first=True)
+        self.dropout = nn.Dropout(dropout)
+        self.generator = Generator(d_hidden, vocab)
+
+    def forward(self, ids):
+        """ids: (b, n). Returns (b, n, d_hidden)."""
+        x, _ = self.gru(self.dropout(self.embed(ids)))
+        return self.dropout(x)
+
+
+def encoded(subwords, part):
+    """The paragraphs of one part as `TokenBatches` takes them: no source, and a target."""
+    return [([], subwords.encode(line, bos=True, eos=True)) for line in split(part)]
+
+
+@torch.no_grad()
+def bits(model, subwords, part):
+    """Bits a character: −log₂ p of all tokens of a part, over its characters and ends of paragraphs."""
+    pairs = sorted(encoded(subwords, part), key=lambda pair: len(pair[1]))
+    model.eval()
+    loss = sum(
+        language_model_loss(model, pad_batch(pairs[i : i + 32])).item() for i in range(0, len(pairs), 32)
+    )
+    return loss / math.log(2) / characters(part)
+
+
+def characters(part):
+    """How many characters are predicted: those of the paragraphs, and their ends."""
+    return sum(len(line) + 1 for line in split(part))
+
+
+def make(kind, vocab, dropout):
+    if kind == "gru":
+        return Recurrent(vocab, dropout=dropout)
+    return quick(make_language_model(vocab, dropout=dropout, **SIZES))
+
+
+def trained(kind, updates, subwords, seed=0):
+    """A model after so many updates, or before that where it was best on the validation part; and its row."""
+    torch.manual_seed(seed)
+    long = updates >= LONG
+    dropout, decay = (0.3, 0.1) if long else ((0.1, 0.0) if kind == "gpt" else (0.2, 0.0))
+    model = make(kind, len(subwords), dropout)
+    curve, start = [], time.process_time()
+
+    def validate(model):
+        curve.append([round(time.process_time() - start), round(bits(model, subwords, "val"), 3)])
+        return curve[-1][1]
+
+    batches = TokenBatches(encoded(subwords, "train"), TOKENS, seed)
+    precision = "fp32" if kind == "gru" else "auto"
+    with tempfile.TemporaryDirectory() as folder:
+        result = fit(
+            model, batches, language_model_loss, folder, updates=updates, weight_decay=decay, device="cpu",
+            every=max(updates // 12, 50), validate=validate, precision=precision, seed=seed, **KINDS[kind],
+        )  # fmt: skip
+    seconds = round(time.process_time() - start)
+    row = {
+        "kind": kind, "updates": updates, "epochs": result.epochs, "tokens": result.tokens,
+        "parameters": sum(p.numel() for p in model.parameters()), "dropout": dropout, "weight_decay": decay,
+        "precision": precision, "processor_seconds": seconds, "seed": seed, **KINDS[kind],
+        "validation": curve, "train": round(bits(model, subwords, "train"), 3),
+        "test": round(bits(model, subwords, "test"), 3),
+    }  # fmt: skip
+    return model, row
+
+
+# --- Counts of letters -------------------------------------------------------------------------------------
+
+
+class Counts:
+    """The next character by how often it followed the last n − 1, smoothed with shorter contexts.
+
+    Witten & Bell's way: p_n = (c + u p_{n−1}) / (N + u), where u different characters have followed.
+    """
+
+    def __init__(self, lines, n, alphabet):
+        self.n, self.alphabet = n, alphabet
+        self.after = [defaultdict(Counter) for _ in range(n)]
+        for line in lines:
+            text = "\n" * (n - 1) + line + "\n"
+            for i in range(n - 1, len(text)):
+                for k in range(n):
+                    self.after[k][text[i - k : i]][text[i]] += 1
+
+    def p(self, context, character):
+        p = 1 / self.alphabet
+        for k in range(self.n):
+            seen = self.after[k].get(context[len(context) - k :])
+            if seen:
+                p = (seen[character] + len(seen) * p) / (seen.total() + len(seen))
+        return p
+
+    def bits(self, lines):
+        loss = 0.0
+        for line in lines:
+            text = "\n" * (self.n - 1) + line + "\n"
+            for i in range(self.n - 1, len(text)):
+                loss -= math.log2(self.p(text[i - self.n + 1 : i], text[i]))
+        return loss / sum(len(line) + 1 for line in lines)
+
+
+def counts():
+    """Bits a character on the test part, for contexts of 0 to 7 characters."""
+    alphabet = len({c for part in ("train", "val", "test") for line in split(part) for c in line}) + 1
+    return {n: round(Counts(split("train"), n, alphabet).bits(split("test")), 3) for n in range(1, 9)}
+
+
+def main(kind, updates=0):
+    log = json.loads(LOG.read_text(encoding="utf-8")) if LOG.exists() else {"runs": []}
+    if kind == "counts":
+        log["counts"] = counts()
+    else:
+        subwords = Subwords.learn(split("train"), VOCAB)
+        model, row = trained(kind, int(updates), subwords)
+        row |= {"hardware": "one thread of an x86 server", "threads": torch.get_num_threads()}
+        row |= {"torch": torch.__version__, "python": platform.python_version()}
+        if kind == "gpt" and int(updates) >= LONG:
+            MODEL.mkdir(exist_ok=True)
+            weights = {name: tensor.to(torch.bfloat16) for name, tensor in model.state_dict().items()}
+            save_file(weights, MODEL / "model.safetensors")
+            subwords.save(MODEL / "subwords.json")
+        log = json.loads(LOG.read_text(encoding="utf-8")) if LOG.exists() else log
+        same = [r for r in log["runs"] if (r["kind"], r["updates"]) != (kind, int(updates))]
+        log["runs"] = sorted([*same, row], key=lambda r: (r["kind"], r["updates"]))
+    log["characters"] = {part: characters(part) for part in ("train", "val", "test")}
+    LOG.write_text(json.dumps(log, indent=1) + "\n", encoding="utf-8", newline="\n")
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main(*sys.argv[1:])
