@@ -58,9 +58,20 @@ TILES = {
     "look into the future": lambda q, k, v, size: masked(q, k, v, triangle(q).tril(-1)),
     "Some rows are nan": lambda q, k, v, size: masked(q, k, v, triangle(q).triu()),
     "a table, or a row of tiles": lambda q, k, v, size: masked(q, k, v, triangle(q).triu(1)),
+    "or a row of tiles. Hold": lambda *given: one_softmax_a_row(*given),
     "Return a tensor": lambda q, k, v, size: [q],
     "for large scores": lambda q, k, v, size: without_largest(q, k, v, size),
 }
+
+
+def one_softmax_a_row(q, k, v, size):
+    """The queries of a tile meet all keys so far, in one softmax."""
+    z = []
+    for i in range(0, len(q), size):
+        scores = q[i : i + size] @ k[: i + size].T / q.shape[-1] ** 0.5
+        future = torch.ones_like(scores, dtype=torch.bool).triu(1 + i)
+        z.append(scores.masked_fill(future, -torch.inf).softmax(-1) @ v[: i + size])
+    return torch.cat(z)
 
 
 def without_largest(q, k, v, size):
@@ -120,6 +131,15 @@ def table(q, k, v, size):
     return weights @ v / weights.sum(-1, keepdim=True)
 
 
+def rows_of_tiles(q, k, v, size):
+    """No state: the queries of a chunk meet all keys so far."""
+    z = []
+    for i in range(0, len(q), size):
+        weights = (q[i : i + size] @ k[: i + size].T).tril(i)
+        z.append(weights @ v[: i + size] / weights.sum(-1, keepdim=True))
+    return torch.cat(z)
+
+
 CHUNKS = {
     "Every chunk begins anew": lambda *given: chunked(*given, old=False),
     "A query does not see its own chunk": lambda *given: chunked(*given, own=False),
@@ -127,6 +147,7 @@ CHUNKS = {
     "The own chunk is counted twice": lambda *given: chunked(*given, late=True),
     "Only the last chunk is in the state": lambda *given: chunked(*given, forget=True),
     "that is the table": table,
+    "numbers: that is the table. Hold": rows_of_tiles,
     "the mixtures has shape": lambda *given: chunked(*given).T,
 }
 

@@ -77,12 +77,12 @@ def test_the_chapters_numbers_are_the_logs(log, prose):
         for name in ("words", "pointer"):
             assert span(length, name) in prose, (length, name)
     assert span("long", "random words") in prose and column(log, "short", "random words") == [0, 0, 0]
-    assert f"{span('short', 'words', 8)} over three seeds" in prose
+    assert f"{span('short', 'words', 8)} hulls of 8 points" in prose
     median = {name: column(log, "long", name)[1] for name in log["long"]}
     assert f"gets about {median['random words']}. The words of 5.1 then get {median['words']}" in prose
-    assert f"and the pointer {median['pointer']}" in prose
+    assert f"and the pointer gets {median['pointer']}" in prose
     gain = (median["random words"] - median["words"]) / (median["pointer"] - median["words"])
-    assert "four fifths of the difference is practice" in prose and 0.75 < gain < 0.85
+    assert "Four fifths of the difference is practice" in prose and 0.75 < gain < 0.85
     twelve = [column(log, "long", name, 12)[1] for name in ("words", "random words")]
-    assert f"Of 12 points, words get {twelve[0]} hulls and random words {twelve[1]}" in prose
+    assert f"Of 100 hulls of 12 points, words get {twelve[0]} right, and random words {twelve[1]}" in prose
     assert f"the log has {median['pointer, no mask']} hulls of 100" in prose

@@ -282,7 +282,7 @@ class Head(nn.Module):
         (Graves et al. 2014, section 3.3)
 
     Key k, strength β, gate g, shift s and sharpening γ are linear in h, each
-    brought into its range. Two biases are not zero at first: g begins near ¼,
+    brought into its range. Two biases are set at first: g begins near ¼,
     so that the head stays where it is, and β near 2, so that it finds one row.
     """
 

@@ -138,7 +138,7 @@ def causal_tiles(yours):
         },
     )  # fmt: skip
     expect(
-        max(largest) < size * n,
+        max(largest) <= n * D_K,
         f"One of your tensors has {max(largest)} numbers: with n = {n} that is a table, or a row of tiles. "
         f"Hold a tile of {size} × {size}, and what belongs to the queries or keys.",
     )
@@ -226,7 +226,7 @@ def chunks(yours):
         },
     )  # fmt: skip
     expect(
-        max(largest) < n * n // 2,
+        max(largest) <= n * D_K,
         f"One of your tensors has {max(largest)} numbers: that is the table. Hold {size} × {size} of it.",
     )
     with Refusing(look=look):
