@@ -70,7 +70,9 @@ def one_softmax_a_row(q, k, v, size):
     for i in range(0, len(q), size):
         scores = q[i : i + size] @ k[: i + size].T / q.shape[-1] ** 0.5
         future = torch.ones_like(scores, dtype=torch.bool).triu(1 + i)
-        z.append(scores.masked_fill(future, -torch.inf).softmax(-1) @ v[: i + size])
+        scores = scores.masked_fill(future, -torch.inf)
+        weights = (scores - scores.amax(-1, keepdim=True)).exp()
+        z.append(weights @ v[: i + size] / weights.sum(-1, keepdim=True))
     return torch.cat(z)
 
 
