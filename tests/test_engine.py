@@ -428,7 +428,7 @@ def test_a_run_goes_on_in_the_precision_in_which_it_began(tmp_path, monkeypatch)
 def test_ctrl_c_finishes_the_update_saves_and_says_where(tmp_path, monkeypatch, number):
     before, calls = signal.getsignal(number), itertools.count(1)
     if before == signal.SIG_IGN:
-        pytest.skip("whoever started these tests has this signal ignored, as nohup does, and so does a training")
+        pytest.skip("ignored by whoever started these tests, as under nohup")
     alone, _ = tiny.run(tmp_path / "alone")
 
     def interrupted_loss(model, batch, plain=tiny.loss):
