@@ -14,18 +14,8 @@ from notebooks import ROOT
 # A public name of a taught module is shown first in exactly one chapter, in the open, or stands in LATER with
 # the chapter that will, or is plumbing.
 TAUGHT = (
-    *(
-        "text",
-        "recurrent",
-        "scores",
-        "attention",
-        "alignment",
-        "position",
-        "scale",
-        "layers",
-        "transformer",
-        "memory",
-    ),
+    *("text", "recurrent", "scores", "attention", "alignment"),
+    *("position", "scale", "layers", "transformer", "memory"),
     *("loss", "schedule", "train", "evaluate"),
     *("decode/cache", "decode/search", "decode/sampling", "decode/text"),
 )
