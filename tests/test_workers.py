@@ -117,6 +117,8 @@ def test_a_few_sentences_are_searched_here_with_one_thread(translator):
             for found in workers.search(process, [[[4], [5]], [[6], [7]]]):
                 assert {threads for _, threads in found} == {1}
             assert workers.pool is not None
+        with Workers(translator[0], 1, few=1) as workers:  # many, and no other process: with all threads
+            assert [found[0][1] for found in workers.search(process, [[[4], [5]]])] == [2]
     finally:
         torch.set_num_threads(before)
 

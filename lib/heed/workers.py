@@ -13,7 +13,7 @@ import threading
 import warnings
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from multiprocessing import active_children, get_context, parent_process
 
 import torch
@@ -56,10 +56,11 @@ class Workers:
         Raises ChildProcessError if one of the processes ends before its time; the next call starts others.
         """
         batches = list(batches)
-        if self.n == 1 or sum(map(len, batches)) <= self.few:
+        few = sum(map(len, batches)) <= self.few
+        if self.n == 1 or few:
             self.ready = self.ready or self.prepare(self.model)
             for rows in batches:
-                with one_thread():
+                with one_thread() if few else nullcontext():
                     found = search(self.ready, pad(rows))
                 yield found
             return
