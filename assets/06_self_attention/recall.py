@@ -3,7 +3,7 @@
     python recall.py
 
 writes recall.json beside this file. On one core it takes about an hour and a half; `python recall.py pairs`
-(or `last`, `first`, `patience`, `why`) measures one part alone, with three seeds. In the first two parts each
+(or `last`, `first`, `patience`, `why`, `kept`) measures one part alone, with three seeds. In the first two parts and in the last each
 model is trained with each of the learning rates; the rate with the highest mean accuracy on validation lists
 is taken, and its accuracy on test lists is logged.
 
@@ -13,6 +13,8 @@ is taken, and its accuracy on test lists is logged.
     patience    4 pairs, the question last; 10,000 updates, at the rate of 0.008
     why         ablations of self-attention (8 pairs, 1,000 updates, 0.004), and convolutions that multiply
                 beside those that do not (4 pairs, 3,000 updates, 0.002)
+    kept        one query for all lists beside a query from the question; a network with a hidden layer gets the
+                question's own vector in both, beside the mixture (8 pairs, 1,000 updates)
 
 The models differ in one layer only; all read out their answer at the last token:
 
@@ -21,6 +23,8 @@ The models differ in one layer only; all read out their answer at the last token
     convolutions        three causal layers of width 3, ReLU, residual connections: the last token sees seven
     dilated             five such layers, dilations 1, 2, 4, 8, 16: the last token sees all
     one query           self-attention whose query is one learned vector, the same for every token and list
+    kept, one query     the same, and then a hidden layer that sees the mixture and the question
+    kept, own query     self-attention with such a hidden layer
     own matrices        self-attention with another key matrix and another value matrix at every position
     multiplying         three dilated layers, 1, 2, 4, each of which adds the product of two convolutions
 """
@@ -94,6 +98,19 @@ class OneQuery(SelfAttention):
         return F.scaled_dot_product_attention(q, self.W_k(x), self.W_v(x))
 
 
+class Kept(nn.Module):
+    """A mixture, and beside it the question itself, go through a hidden layer."""
+
+    def __init__(self, mixing):
+        super().__init__()
+        self.mixing = mixing
+        self.hidden = nn.Sequential(nn.Linear(2 * D, 4 * D), nn.ReLU(), nn.Linear(4 * D, D))
+
+    def forward(self, x):
+        both = torch.cat([self.mixing(x)[:, -1:], x[:, -1:]], dim=-1)
+        return self.hidden(both)
+
+
 class OwnMatrices(SelfAttention):
     """Nothing is shared between positions but the query matrix."""
 
@@ -131,6 +148,8 @@ LAYERS = {
 ABLATIONS = {
     "one query": OneQuery,
     "own matrices": OwnMatrices,
+    "kept, one query": lambda: Kept(OneQuery()),
+    "kept, own query": lambda: Kept(SelfAttention()),
     "multiplying": lambda: nn.Sequential(*(Multiplying(2**i) for i in range(3))),
 }
 
@@ -237,6 +256,7 @@ JOBS = {  # part -> (model, task, pairs, rates, updates)
     "patience": [(name, "pairs", 4, (8e-3,), 10000) for name in LAYERS],
     "why": [(name, "pairs", 8, (4e-3,), 1000) for name in ("one query", "own matrices")]
     + [(name, "pairs", 4, (2e-3,), 3000) for name in ("multiplying", "dilated")],
+    "kept": [(name, "pairs", 8, RATES, 1000) for name in ("kept, one query", "kept, own query")],
 }
 
 
