@@ -3,9 +3,9 @@
     python recall.py
 
 writes recall.json beside this file. On one core it takes about an hour and a half; `python recall.py pairs`
-(or `last`, `first`, `patience`, `why`, `kept`, `unasked`) measures one part alone, with three seeds. In the first two parts and in `kept` each
-model is trained with each of the learning rates; the rate with the highest mean accuracy on validation lists
-is taken, and its accuracy on test lists is logged.
+(or `last`, `first`, `patience`, `why`, `unasked`, `kept`) measures one part alone, with three seeds. In the
+first two parts and in `kept` each model is trained with each of the learning rates; the rate with the highest
+mean accuracy on validation lists is taken, and its accuracy on test lists is logged.
 
     pairs       lists of 2 to 32 pairs, the question last; 1,000 updates
     last        32 pairs, and the right answer is the digit of the latest pair, whatever the name; 300 updates
@@ -15,8 +15,8 @@ is taken, and its accuracy on test lists is logged.
                 beside those that do not (4 pairs, 3,000 updates, 0.002)
     unasked     32 pairs; eight of the names are never asked for in training, and only these are asked for in
                 the test; 300 or 1,500 updates, at the rate of 0.004
-    kept        one query for all lists beside a query from the question; a network with a hidden layer gets the
-                question's own vector in both, beside the mixture (8 pairs, 1,000 updates)
+    kept        one query for all lists beside a query from the question; in both a hidden layer gets the
+                question's own vector beside the mixture (8 pairs, 1,000 updates)
 
 The models differ in one layer only; all read out their answer at the last token:
 

@@ -162,8 +162,9 @@ def view(n, k, growth, layers, first=0, wraps=False):
 
 
 def filled(n, k, growth, layers):
-    """The view without its holes: everything from the farthest input on."""
-    return view(n, k, growth, layers).long().cumsum(0) > 0
+    """The view without its holes: everything from the farthest step on."""
+    farthest = sum((k - 1) * growth**layer for layer in range(layers))
+    return torch.arange(n) >= n - 1 - farthest
 
 
 def either(n, k, growth, layers):
