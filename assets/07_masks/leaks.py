@@ -8,7 +8,7 @@ It runs the chapter's own cells, and trains with three seeds. (A few minutes.)
 - `runs`: one for each bug and each seed; "none" is the repaired model
 - `loss`, `right`: on the unseen lines, the loss per token and the share of next letters that come out right
 - `lines`: the share of 200 written lines that are numbers
-- `alone`, `padded`, `hidden`: the repaired model goes on from the first halves of the unseen lines, and so many
+- `alone`, `padded`, `hidden`: the repaired model goes on from first halves of the unseen lines, and so many
   of 1 become numbers: one at a time; in one batch, padded in front; the same with the pads hidden
 """
 
@@ -24,7 +24,7 @@ LOG = Path(__file__).with_suffix(".json")
 CHAPTER = LOG.parents[2] / "chapters" / "07_masks.ipynb"
 CELLS = (  # what stands in each cell that is run, in the order of the chapter
     *("# data: known and unseen", "class Writer(", "# training: learn", "# scoring: score", "def past("),
-    *("def zero_after(", "# beginnings: ", "def real(", "return hidden.softmax(dim=-1).masked_fill", "def reach("),
+    *("def zero_after(", "# beginnings: ", "def real(", ".masked_fill(~mask, 0.0)  # new", "def reach("),
 )
 SEEDS = [0, 1, 2]
 HARDWARE = "one thread on a core of an AMD EPYC (CPU)"

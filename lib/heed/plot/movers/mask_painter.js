@@ -59,7 +59,7 @@ const figure = (given, title, again) => {
   const pairs = tokens.map(() => tokens.map(() => make("span", { className: "heed-pair", role: "img" })));
   const table = make("div", { className: "heed-grid", role: "group", ariaLabel: "what two layers know: outputs in rows, tokens in columns" },
     make("span", { className: "heed-axis" }, "output ↓", make("br"), "token →"), ...tokens.map((token, j) => head(token, `token ${j + 1}`, tall)),
-    make("span", { className: "heed-axis" }, "1: looks at it", make("br"), "2: through two layers"),
+    make("span", { className: "heed-legend" }, "1: looks at it", make("br"), "2: by way of another"),
     ...tokens.flatMap((token, i) => [head(token, `output ${i + 1}`), ...pairs[i], make("span")]));
   table.style.setProperty("--n", n);
   const layers = (i, j) => mask[i][j] ? "1" : tokens.some((_, m) => mask[i][m] && mask[m][j]) ? "2" : i === j ? "·" : "";
