@@ -34,15 +34,13 @@ def test_every_leak_beats_the_bound_and_spoils_the_writing_in_every_seed(log, na
 
 def test_the_ranges_of_the_conditions(log):
     assert min(of(log, "no causal mask", "right")) > 0.998 and max(of(log, "no causal mask", "lines")) < 0.03
-    for key, low, high in (
-        ("right", 0.83, 0.85),
-        ("lines", 0.74, 0.89),
-        ("alone", 0.76, 0.89),
-        ("padded", 0.515, 0.79),
-    ):
-        assert (round(min(of(log, "none", key)), 2), round(max(of(log, "none", key)), 2)) == pytest.approx(
-            (low, high), abs=0.006
-        )
+    for key, told in {
+        "right": "0.83 to 0.84",
+        "lines": "0.74 to 0.89",
+        "alone": "0.76 to 0.89",
+        "padded": "0.52 to 0.79",
+    }.items():
+        assert f"{min(of(log, 'none', key)):.2f} to {max(of(log, 'none', key)):.2f}" == told
     assert of(log, "none", "alone") == of(log, "none", "hidden")
 
 
