@@ -252,7 +252,7 @@ def update_then_attend(yours):
             "Nothing is updated here: the old state asks, and stands beside the context.":
                 joined(mix(early), s).tanh(),
             "In [c; s] the context stands first, and here the state does.": joined(new, c).tanh(),
-            "The tanh is missing.": joined(c, new),
+            "The tanh is missing: the attentional vector is tanh(W_c [c; s]).": joined(c, new),
             "The softmax ran over the sentences of the batch; it belongs on the source axis.":
                 joined(mix(score(new, h).softmax(0)), new).tanh(),
             "The states are mixed with their scores; turn the scores into weights first.":
