@@ -46,7 +46,7 @@ SETTINGS = {
 }
 MODELS = {  # and their updates
     "attend first": (250,),
-    "no query": (250,),
+    "no query": (250, 750),
     "update first": (250, 750),
     "input feeding": (250,),
     "plain": (250,),

@@ -169,6 +169,7 @@ def one_further(yours):
 
 
 @exercise
+@without(additive_score, sentence="`{}` is what you are to write: two products, tanh and v.")
 def contexts(yours):
     """each sentence gets its own mixture of its own states, and padding has no share"""
     s, h, W, U, v = (torch.randn(*shape).double() for shape in ((2, 3), (2, 5, 3), (3, 3), (3, 3), (3,)))
