@@ -61,7 +61,47 @@ def test_two_matrices_that_change_places_are_told_apart(capsys):
     assert "W and U are interchanged" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("share", [lambda cells: cells, torch.sum, torch.mean])
-def test_cells_taken_pair_by_pair_are_no_block(capsys, share):
-    check.attention_share(lambda weights, rows, columns: share(weights[rows, columns]))
-    assert "takes one cell a pair" in capsys.readouterr().out
+def luong(y, s, h, update, score, W_c, query="new", beside="new", order="cs", axis=-1, bend=torch.tanh):
+    """One step of Luong's order, with what one may get wrong as arguments."""
+    states = {"old": s, "new": update(y, s)}
+    c = (score(states[query], h).softmax(dim=axis)[:, None] @ h)[:, 0]
+    parts = {"c": c, "s": states[beside]}
+    return bend(torch.cat([parts[part] for part in order], dim=-1) @ W_c.T), states["new"]
+
+
+@pytest.mark.parametrize(
+    ("mistake", "sentence"),
+    [
+        ({"query": "old"}, "This looks before the update"),
+        ({"beside": "old"}, "beside the context stands the old state"),
+        ({"query": "old", "beside": "old"}, "Nothing is updated here"),
+        ({"order": "sc"}, "the context stands first"),
+        ({"axis": 0}, "over the sentences of the batch"),
+        ({"bend": lambda x: x}, "The tanh is missing"),
+    ],
+)
+def test_each_mistake_in_luongs_order_has_its_sentence(capsys, mistake, sentence):
+    check.update_then_attend(lambda *given: luong(*given, **mistake))
+    assert sentence in capsys.readouterr().out
+
+
+def test_luongs_order_passes_and_the_old_state_handed_on_does_not(capsys):
+    check.update_then_attend(luong)
+    assert "✓" in capsys.readouterr().out
+    check.update_then_attend(lambda y, s, *rest: (luong(y, s, *rest)[0], s))
+    assert "The old state comes back" in capsys.readouterr().out
+    check.update_then_attend(lambda *given: luong(*given)[::-1])
+    assert "The two are interchanged" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "cheat",
+    [
+        lambda y, s, h, *rest: (torch.zeros_like(s), torch.zeros_like(s)),
+        lambda y, s, h, *rest: (s, s),
+        lambda y, s, h, update, score, W_c: (torch.tanh(h.mean(1) @ W_c[:, :7].T), update(y, s)),
+    ],
+)
+def test_cheats_do_not_pass_for_luongs_order(capsys, cheat):
+    check.update_then_attend(cheat)
+    assert "✗" in capsys.readouterr().out

@@ -36,6 +36,7 @@ from heed.loss import label_smoothing, smoothed
 from heed.memory import HopfieldNetwork, agree
 from heed.position import sinusoids
 from heed.scale import linear_attention, linear_recurrent, online_softmax, tiled_attention
+from heed.scores import additive_score
 from heed.tasks import hulls
 from heed.text import BOS, EOS, PAD, Subwords
 
@@ -230,6 +231,11 @@ def instead(cheat):
     return lambda right: cheat
 
 
+def looked_up(s, h, W, U, v, mask):
+    """The contexts, with the library's score."""
+    return (masked_softmax(additive_score(s[:, None], h, W, U, v), mask[:, None]) @ h)[:, 0]
+
+
 def step_by_step(q, stream):
     m, total, mixed = torch.full((1, 1), -1e308), torch.zeros(1, 1), torch.zeros(1, 3)
     for k, v in stream:
@@ -264,6 +270,7 @@ CHEATS = [
     ("masked_weights", "`softmin`", instead(lambda s, mask: F.softmin(-s, -1))),
     ("masked_weights", "`scaled_dot_product_attention`", instead(
         lambda s, mask: scaled_dot_product_attention(s, torch.eye(3).double(), torch.eye(3).double(), mask))),
+    ("contexts", "`additive_score`", instead(looked_up)),
     ("cosine_table", "`cosine_similarity`", instead(lambda q, k: F.cosine_similarity(q[:, None], k, dim=-1))),
     ("closeness", "`pairwise_distance`", instead(lambda q, k: -F.pairwise_distance(q[:, None], k) ** 2 / 2)),
     ("closeness", "one after the other", instead(

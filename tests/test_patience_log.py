@@ -1,4 +1,4 @@
-"""The committed log behind section 3.6 belongs to the script beside it, and is whole."""
+"""The committed log behind L3 of chapter 03 belongs to the script beside it, and is whole."""
 
 import json
 import re

@@ -169,6 +169,7 @@ def one_further(yours):
 
 
 @exercise
+@without(additive_score, sentence="`{}` is what you are to write: two products, tanh and v.")
 def contexts(yours):
     """each sentence gets its own mixture of its own states, and padding has no share"""
     s, h, W, U, v = (torch.randn(*shape).double() for shape in ((2, 3), (2, 5, 3), (3, 3), (3, 3), (3,)))
@@ -212,31 +213,62 @@ def contexts(yours):
 
 
 @exercise
-def attention_share(yours):
-    """the share of these rows' attention that falls on these columns"""
-    weights = torch.randn(5, 5).double().softmax(-1)
-    rows, columns = [0, 1, 3], [2, 4]
-    block = weights[rows][:, columns]
-    first, pairs = yours(weights, rows, [2, 4, 1]), weights[rows, [2, 4, 1]]
+def update_then_attend(yours):
+    """the new state asks, and the attentional vector is tanh(W_c [c; s])"""
+    b, n, d, d_memory, d_embed = 2, 5, 3, 7, 4
+    y, s, h = (torch.randn(*shape).double() for shape in ((b, d_embed), (b, d), (b, n, d_memory)))
+    A, B, C = (torch.randn(*shape).double() for shape in ((d, d_embed), (d, d), (d_memory, d)))
+    W_c = torch.randn(d, d_memory + d).double()
+
+    def update(y, s):
+        return torch.tanh(y @ A.T + s @ B.T)  # (b, d)
+
+    def score(q, h):
+        return (h @ C @ q[..., None])[..., 0]  # (b, n)
+
+    def mix(weights):
+        return (weights[:, None] @ h)[:, 0]  # (b, d_memory)
+
+    def joined(*parts):
+        return torch.cat(parts, dim=-1) @ W_c.T  # (b, d)
+
+    given = yours(y, s, h, update, score, W_c)
+    expect(isinstance(given, tuple | list) and len(given) == 2, "Return two: the vector and the new state.")
+    vector, state = given
+    new = update(y, s)
+    weights, early = score(new, h).softmax(-1), score(s, h).softmax(-1)
+    c = mix(weights)
     expect(
-        not any(same(first, wrong) for wrong in (pairs, pairs.sum(), pairs.mean())),
-        "`weights[rows, columns]` takes one cell a pair; `weights[rows][:, columns]` takes the whole block.",
+        not (same(vector, new) and same(state, joined(c, new).tanh())),
+        "The two are interchanged: the vector comes first, then the state.",
     )
-    answer = yours(weights, rows, columns)
     expect_close(
-        torch.as_tensor(answer, dtype=torch.float64),
-        block.sum(-1).mean(),
-        "the share",
+        vector,
+        joined(c, new).tanh(),
+        "the attentional vector",
         typical={
-            "This is the mean of the cells. A row that looks only at these columns counts as 1: "
-            "sum over columns.":
-                block.mean(),
-            "This is the sum of the whole block, and grows with the number of rows: take the mean over rows.":
-                block.sum(),
-            "The sum is over the rows and the mean over the columns: do it the other way round.":
-                block.sum(0).mean(),
-            "Rows and columns are interchanged: a row is what looks, a column is what is looked at.":
-                weights[columns][:, rows].sum(-1).mean(),
-            "The columns are left out, so all shares are 1.": torch.tensor(1.0),
+            "This looks before the update: in Luong's order the *new* state is the query.":
+                joined(mix(early), new).tanh(),
+            "The query is new, but beside the context stands the old state.": joined(c, s).tanh(),
+            "Nothing is updated here: the old state asks, and stands beside the context.":
+                joined(mix(early), s).tanh(),
+            "In [c; s] the context stands first, and here the state does.": joined(new, c).tanh(),
+            "The tanh is missing: the attentional vector is tanh(W_c [c; s]).": joined(c, new),
+            "The softmax ran over the sentences of the batch; it belongs on the source axis.":
+                joined(mix(score(new, h).softmax(0)), new).tanh(),
+            "The states are mixed with their scores; turn the scores into weights first.":
+                joined(mix(score(new, h)), new).tanh(),
+            "Every source state counts the same here: the scores are not used.":
+                joined(h.mean(1), new).tanh(),
+        },
+    )
+    expect_close(
+        state,
+        new,
+        "the state",
+        typical={
+            "The old state comes back; hand on the one that `update` returned.": s,
+            "The attentional vector is handed on as the state. The GRU needs its own state back.":
+                joined(c, new).tanh(),
         },
     )
