@@ -2,10 +2,10 @@
 
     python names.py
 
-writes names.json beside this file; on one core it takes a quarter of an hour. What the file has already is
-not run again. 400 updates of 32 sentences each, 250 for the digressions; Adam, 0.01 falling to zero. Logged
-is the share of the names with a word that training lacks that are found whole; guessing the kind of a name whose
-place is known gets 0.25 of the digressions.
+writes names.json beside this file; on one core it takes a quarter of an hour. What the file has already
+is not run again. 400 updates of 32 sentences each, 250 for the digressions; Adam, 0.01 falling to zero.
+Logged is the share of the names with a word that training lacks that are found whole; guessing the kind
+of a name whose place is known gets 0.25 of the digressions.
 
     near        the sentences of the chapter, from templates
     far n       digressions: the first word decides the kind of a name n words later; the words

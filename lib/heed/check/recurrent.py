@@ -79,6 +79,7 @@ def drawer(yours):
         expect_shape(part, shape, name)
     put = torch.tensor([[1.0, 1], [-1, 1], [1, 1], [-1, 1]], dtype=torch.float64)
     values = torch.randint(0, 2, (1000,)) * 2 - 1
+    values[:3] = -1
     waits = torch.stack([values, torch.zeros(1000)], dim=-1).double()
 
     def far_off(words, wanted):
@@ -87,7 +88,7 @@ def drawer(yours):
     at_once, there = far_off(put, put[:, 0]), torch.cat([put[:1], waits])
     flipped = torch.stack([there[:, 0], 1 - there[:, 1]], dim=-1)
     other_way = not far_off(flipped, [1.0] * 1001)
-    sentence = "The gate works the wrong way round: in (1.7) z = 1 keeps, and where the flag is 1 z must be 0."
+    sentence = "The gate works the wrong way round: in (1.7) z = 1 keeps; where the flag is 1, z must be 0."
     expect(not (at_once and other_way), sentence)
     after = kept_in(weights, put)
     said = ", ".join(f"{h:.2f}" for h in after)
