@@ -1,6 +1,6 @@
 """Names found with few labels: after reading without labels, and without it; and what the controls say.
 
-    python assets/16_bert_and_gpt/labels.py         (about four minutes of one thread)
+    python assets/16_bert_and_gpt/labels.py         (about six minutes of one thread)
 
 The unlabelled sentences are chapter 01's, without their tags. F1 is measured on sentences with names that the
 reading has seen, and on sentences with names that it never saw; none of which it has read. It writes
@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from heed.data import TAGS, hide_tokens, pad, pad_batch, tagged_sentences
 from heed.engine.optimizers import make_optimizers, set_lr
 from heed.evaluate import span_f1
-from heed.loss import language_model_loss, masked_language_model_loss
+from heed.loss import language_model_loss, masked_language_model_loss, next_token_loss
 from heed.schedule import trapezoid
 from heed.text import PAD, UNK, Vocabulary
 from heed.train import Progress
@@ -72,6 +72,18 @@ def next_batches(sentences, vocabulary, seed=0):
     pairs = [([], vocabulary.encode(words, eos=True)) for words in sentences]
     while True:
         yield pad_batch(rng.sample(pairs, 64))
+
+
+def reads_masks(mask, seed=0):
+    """A decoder's loss when 15 words in 100 that it reads are masks, as unknown words will be."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def loss(model, batch):
+        ids = batch.target_in
+        hidden = (ids != PAD) & (torch.rand(ids.shape, generator=generator) < 0.15)
+        return next_token_loss(model.generator, model(ids.masked_fill(hidden, mask)), batch, 0.0)
+
+    return loss
 
 
 def read(model, batches, loss, updates=UPDATES):
@@ -161,14 +173,28 @@ def measure(log, name, model, n, seed, given, **settings):
 def longer(log, sentences, given, times=6):
     """Six times the updates: then an encoder has been asked as often as the decoder was; and so for both."""
     vocabulary, _ = given
-    jobs = [("read", MaskedLanguageModel, seed) for seed in range(2)] + [("next words", LanguageModel, 0)]
-    for name, kind, seed in jobs:
+    kinds = (("read", MaskedLanguageModel), ("next words", LanguageModel))
+    for name, kind, seed in [(*kind, seed) for kind in kinds for seed in range(2)]:
         model, causal = make(len(vocabulary), kind, seed), kind is LanguageModel
         batches = (next_batches if causal else hidden_batches)(sentences, vocabulary, seed)
         loss = language_model_loss if causal else masked_language_model_loss
         losses, name = read(model, batches, loss, times * UPDATES), f"{name}, six times as long"
         log["losses"].setdefault(name, []).append(round(sum(losses[-50:]) / 50, 3))
         measure(log, name, model, 20, seed, given)
+
+
+def decoders_with_masks(log, sentences, given):
+    """Is it the masks, which a decoder never reads, that keep names from nowhere from it?"""
+    vocabulary, _ = given
+    for times, seeds in ((1, range(3)), (6, range(2))):
+        name = "next words, masks read" + (", six times as long" if times > 1 else "")
+        for seed in seeds:
+            model = make(len(vocabulary), LanguageModel, seed)
+            batches = next_batches(sentences, vocabulary, seed)
+            loss = reads_masks(vocabulary.ids["<mask>"], seed)
+            losses = read(model, batches, loss, times * UPDATES)
+            log["losses"].setdefault(name, []).append(round(sum(losses[-50:]) / 50, 3))
+            measure(log, name, model, 20, seed, given)
 
 
 def main():
@@ -204,6 +230,7 @@ def main():
                 measure(log, name, models[name], n, seed, given)
             measure(log, "read, frozen", models["read"], n, seed, given, frozen=True)
     longer(log, sentences, given)
+    decoders_with_masks(log, sentences, given)
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ def retrieve(x, X, beta):
 
     x: (..., d_x)
     X: (n, d_x), patterns of any real numbers
-    beta: how much better the nearest pattern must fit to win
+    beta: how sharply the best-fitting pattern wins
 
     Returns the new state (..., d_x).
     """
