@@ -1,5 +1,7 @@
 """Sentences of chapter 02's checks that no wrong answer in its solutions asks for."""
 
+from collections import Counter
+
 import pytest
 import torch
 
@@ -108,3 +110,46 @@ def test_only_whole_rows_are_whole_targets(capsys, share, sentence):
     check.whole_targets(whole_targets)
     said = capsys.readouterr().out
     assert sentence in said and "EOS is left out" not in said
+
+
+def by_state(states, targets):
+    """The targets of each state."""
+    groups = {}
+    for state, target in zip(states, targets, strict=True):
+        groups.setdefault(state, []).append(target)
+    return [*groups.values()]
+
+
+def commonest(targets):
+    return Counter(targets).most_common(1)[0][1]
+
+
+def best(states, targets):
+    return sum(map(commonest, by_state(states, targets))) / len(states)
+
+
+def emptied(states, targets):
+    """A cheat: what was given is emptied in place."""
+    states[:] = targets[:] = [0] * len(states)
+    return best(states, targets)
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "sentence"),
+    [
+        (best, "✓"),
+        (lambda s, t: torch.tensor(best(s, t)), "✓"),
+        (lambda s, t: len(set(s)) / len(s), "number of states divided"),
+        (lambda s, t: sum(len(g) for g in by_state(s, t) if len(set(g)) == 1) / len(s), "is not lost"),
+        (lambda s, t: sum(commonest(g) / len(g) for g in by_state(s, t)) / len(set(s)), "counts equally"),
+        (lambda s, t: commonest(t) / len(t), "one answer to all"),
+        (lambda s, t: best(t, s), "interchanged"),
+        (lambda s, t: best(s, t) * len(s), "how many"),
+        (lambda s, t: 1.0, "no two sources"),
+        (lambda s, t: s, "one number"),
+        (emptied, "no two sources"),
+    ],
+)
+def test_a_ceiling_counts_the_commonest_target_of_each_state(capsys, ceiling, sentence):
+    check.ceiling(ceiling)
+    assert sentence in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The committed log behind section 2.4 belongs to the script beside it, and is whole."""
+"""The committed log behind section 2.3 belongs to the script beside it, and is whole."""
 
 from pathlib import Path
 

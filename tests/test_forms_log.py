@@ -1,4 +1,4 @@
-"""The committed log behind L7 of chapter 02 belongs to the script beside it, and is whole."""
+"""The committed log behind L5 of chapter 02 belongs to the script beside it, and is whole."""
 
 from pathlib import Path
 

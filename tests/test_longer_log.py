@@ -1,4 +1,4 @@
-"""The committed log behind section 2.6 belongs to the script beside it, and holds what the text says."""
+"""The committed log behind section 2.4 belongs to the script beside it, and holds what the text says."""
 
 import json
 from pathlib import Path

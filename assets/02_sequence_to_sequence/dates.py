@@ -1,4 +1,4 @@
-"""Does the encoder–decoder of section 2.4 solve the dates if it is trained longer? Written to dates.json.
+"""Does the encoder–decoder of section 2.3 solve the dates if it is trained longer? Written to dates.json.
 
     python assets/02_sequence_to_sequence/dates.py
 

@@ -3,12 +3,14 @@
     python assets/16_bert_and_gpt/reader.py gpt 600         (make reader: two or three minutes of one thread)
     python assets/16_bert_and_gpt/reader.py gpt 120         (as many as the page: half a minute)
     python assets/16_bert_and_gpt/reader.py gru 300         (takes about as long as gpt 600)
+    python assets/16_bert_and_gpt/reader.py gpt 2400        (eight minutes: four times as long)
+    python assets/16_bert_and_gpt/reader.py gru 1200        (as long as gpt 2400)
     python assets/16_bert_and_gpt/reader.py counts
 
 They read the training paragraphs of prose.txt (prose.py), in 1,000 sub-words learned from these paragraphs.
 The weights kept are those that are best on the validation paragraphs. The number is bits a character of the
 test paragraphs, which nothing was chosen by; the end of a paragraph counts as a character. Each run is a row
-of reader.json, and a long one of the Transformer leaves its weights, in bfloat16, in the folder `model`.
+of reader.json, and `gpt 600` leaves its weights, in bfloat16, in the folder `model`.
 """
 
 import json
@@ -35,7 +37,9 @@ from heed.transformer import Generator, make_language_model
 HERE = Path(__file__).parent
 LOG, MODEL = HERE / "reader.json", HERE / "model"
 SIZES = {"n_layers": 4, "d_model": 192, "d_ff": 768, "n_heads": 6}
-VOCAB, TOKENS, LONG = 1_000, 2_500, 400  # LONG: from so many updates on a run may overfit
+VOCAB, TOKENS = 1_000, 2_500
+STORED = 600  # updates of the Transformer whose weights are stored
+OVERFIT = ((1_000, 0.4), (400, 0.3))  # from so many updates on: this dropout, and weight decay
 KINDS = {
     "gpt": {"optimizer": "muon", "lr": 1e-2, "adamw_lr": 5e-3},
     "gru": {"optimizer": "adamw", "lr": 4e-3},
@@ -88,8 +92,8 @@ def make(kind, vocab, dropout):
 def trained(kind, updates, subwords, seed=0):
     """A model after so many updates, or before that where it was best on the validation part; and its row."""
     torch.manual_seed(seed)
-    long = updates >= LONG
-    dropout, decay = (0.3, 0.1) if long else ((0.1, 0.0) if kind == "gpt" else (0.2, 0.0))
+    short = (0.1 if kind == "gpt" else 0.2), 0.0
+    dropout, decay = next(((dropout, 0.1) for least, dropout in OVERFIT if updates >= least), short)
     model = make(kind, len(subwords), dropout)
     curve, start = [], time.process_time()
 
@@ -102,7 +106,7 @@ def trained(kind, updates, subwords, seed=0):
     with tempfile.TemporaryDirectory() as folder:
         result = fit(
             model, batches, language_model_loss, folder, updates=updates, weight_decay=decay, device="cpu",
-            every=max(updates // 12, 50), validate=validate, precision=precision, seed=seed, **KINDS[kind],
+            every=max(updates // 24, 50), validate=validate, precision=precision, seed=seed, **KINDS[kind],
         )  # fmt: skip
     seconds = round(time.process_time() - start)
     row = {
@@ -165,7 +169,7 @@ def main(kind, updates=0):
         model, row = trained(kind, int(updates), subwords)
         row |= {"hardware": "one thread of an x86 server", "threads": torch.get_num_threads()}
         row |= {"torch": torch.__version__, "python": platform.python_version()}
-        if kind == "gpt" and int(updates) >= LONG:
+        if kind == "gpt" and int(updates) == STORED:
             MODEL.mkdir(exist_ok=True)
             weights = {name: tensor.to(torch.bfloat16) for name, tensor in model.state_dict().items()}
             save_file(weights, MODEL / "model.safetensors")

@@ -1,5 +1,8 @@
 """Checks of chapter 02, sequence to sequence."""
 
+from collections import Counter
+from itertools import product
+
 import torch
 from torch import nn
 
@@ -93,6 +96,73 @@ def in_doubles(yours, ids, encoder):
         double = "torch.zeros(b, d_hidden, dtype=torch.float64)"
         expect("dtype" not in str(error), f"The weights are doubles and your state is not: {double}.")
         raise
+
+
+# What `ceiling` is asked: the states and the targets of some sources.
+SOURCES = [*product(range(10), repeat=2)]
+CEILINGS = (
+    ([sum(x) for x in SOURCES], [f"{a}{b}" for a, b in SOURCES]),  # to copy from the sum
+    ([sum(x) for x in SOURCES], ["even" if sum(x) % 2 == 0 else "odd" for x in SOURCES]),
+    ([x[-1] for x in SOURCES], [f"{max(x)}" for x in SOURCES]),  # the largest, from the last digit
+    ([min(x) // 4 for x in SOURCES], ["even" if sum(x) % 2 == 0 else "odd" for x in SOURCES]),
+    ([(4, 4), (1, 0), (4, 4), (1, 0), (4, 4), (7, 2)], ["a", "b", "c", "b", "a", "a"]),
+    ([5], ["5"]),
+)
+
+
+@exercise
+def ceiling(yours):
+    """the best that any decoder can do which sees only the state"""
+    groups = [grouped(*case) for case in CEILINGS]
+    sizes = [len(states) for states, _ in CEILINGS]
+
+    def shares(count):
+        values = [count(group) / n for group, n in zip(groups, sizes, strict=True)]
+        return torch.tensor(values, dtype=torch.float64)
+
+    def most(group):
+        return sum(max(counts.values()) for counts in group.values())
+
+    given = [yours([*states], [*targets]) for states, targets in CEILINGS]
+    one = all(isinstance(it, int | float) or (isinstance(it, torch.Tensor) and it.dim() == 0) for it in given)
+    expect(one, f"Return one number, the share; this is of type {type(given[0]).__name__}.")
+    given = torch.tensor([float(it) for it in given], dtype=torch.float64)
+    expect_close(
+        given,
+        shares(most),
+        "the shares",
+        typical={
+            "This is the number of states divided by the number of sources. Sources that share a state *and* "
+            "a target are all right with one answer.": shares(len),
+            "A state with two targets is not lost: the decoder says the commoner one, and is right there.":
+                shares(lambda group: sum(c.total() for c in group.values() if len(c) == 1)),
+            "Each state counts equally here. A state counts as often as sources end in it.":
+                torch.tensor([
+                    sum(max(c.values()) / c.total() for c in group.values()) / len(group) for group in groups
+                ], dtype=torch.float64),
+            "This decoder gives one answer to all sources. It may have one for each state.":
+                shares(lambda group: max(sum(group.values(), Counter()).values())),
+            "These are different targets divided by sources: the states were not asked.":
+                shares(lambda group: len(sum(group.values(), Counter()))),
+            "This decoder draws from the targets of its state, by chance. Let it say the commonest.": shares(
+                lambda group: sum(n * n / c.total() for c in group.values() for n in c.values())),
+            "States and targets are interchanged: group the targets by their state.":
+                torch.tensor([most(grouped(t, s)) / len(s) for s, t in CEILINGS], dtype=torch.float64),
+            "This is how many can be right; divide by the number of sources.":
+                shares(most) * torch.tensor(sizes),
+            "These are the sources that must come out wrong: 1 minus what is asked for.": 1 - shares(most),
+            "All can be right only if no two sources of one state have different targets.":
+                torch.ones(len(CEILINGS), dtype=torch.float64),
+        },
+    )  # fmt: skip
+
+
+def grouped(states, targets):
+    """For every state, how often each target is wanted there."""
+    group = {}
+    for state, target in zip(states, targets, strict=True):
+        group.setdefault(state, Counter())[target] += 1
+    return group
 
 
 @exercise
