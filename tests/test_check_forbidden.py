@@ -230,6 +230,27 @@ def instead(cheat):
     return lambda right: cheat
 
 
+def step_by_step(q, stream):
+    m, total, mixed = torch.full((1, 1), -1e308), torch.zeros(1, 1), torch.zeros(1, 3)
+    for k, v in stream:
+        m, total, mixed = online_softmax(m, total, mixed, (q @ k / len(q) ** 0.5)[None, None], v[None])
+    return (mixed / total)[0]
+
+
+def scores_in_a_list(q, stream):
+    scores = []
+    for k, _ in stream:
+        scores.append((q @ k).item())
+    return max(scores)
+
+
+def scores_in_a_tensor(q, stream):
+    scores = torch.zeros(0, dtype=q.dtype)
+    for k, _ in stream:
+        scores = torch.cat([scores, (q @ k)[None]])
+    return scores.max()
+
+
 CHEATS = [
     ("weighted_mean", "`expectation`", instead(expectation)),
     *(("drawer", name, cheat) for name, cheat in AUTOGRAD.items()),
@@ -261,13 +282,17 @@ CHEATS = [
     ("noisy_choice", "Do without `cumsum`", instead(
         lambda e, u: (u[:, :1] > e.exp().cumsum(-1) / e.exp().sum()).sum(-1))),
     ("next_corner", "`hulls`", instead(next_of_hull)),
-    ("one_at_a_time", "`scaled_dot_product_attention`", instead(
-        lambda x, W_q, W_k, W_v: scaled_dot_product_attention(*(torch.stack([W @ y for y in x])[None]
-                                                                for W in (W_q, W_k, W_v)))[0])),
-    ("one_at_a_time", "`matmul` takes all tokens at once", instead(
-        lambda x, W_q, W_k, W_v: attention(x @ W_q.T, x @ W_k.T, x @ W_v.T)[0])),
-    ("one_at_a_time", "takes all tokens at once", after(lambda: torch.ones(2, 3, 4) * 2)),
-    ("one_at_a_time", "`softmax`", after(lambda: torch.ones(3).softmax(-1))),
+    ("one_pass", "`online_softmax`", instead(step_by_step)),
+    ("one_pass", "`softmax`", after(lambda: torch.ones(3).softmax(-1))),
+    ("one_pass", "`logsumexp`", after(lambda: torch.ones(3).logsumexp(-1))),
+    ("one_pass", "`scaled_dot_product_attention`", after(lambda: scaled_dot_product_attention(
+        *torch.ones(3, 1, 2, 2)))),
+    ("one_pass", "`attention`", after(lambda: attention(*torch.ones(3, 2, 2)))),
+    ("one_pass", "What has passed is kept", instead(lambda q, stream: sorted(stream, key=len)[0][1])),
+    ("one_pass", "What has passed is kept", instead(
+        lambda q, stream: torch.stack([v for _, v in stream]).mean(0))),
+    ("one_pass", "What has passed is kept", instead(scores_in_a_list)),
+    ("one_pass", "What has passed is kept", instead(scores_in_a_tensor)),
     ("one_matrix", "`attention`", instead(lambda I, W, d_k: attention(*in_rows(W, I, d_k))[0].T)),
     ("one_matrix", "`attention`", instead(lambda I, W, d_k: shown(attention)(*in_rows(W, I, d_k))[0].T)),
     ("one_matrix", "`scaled_dot_product_attention`", instead(

@@ -5,7 +5,7 @@ import torch
 
 from heed import check
 from heed.attention import causal_mask, dependence
-from heed.text import BOS, PAD
+from heed.text import BOS
 
 
 def said(capsys, name, answer):
@@ -51,11 +51,29 @@ def test_packed_names_with_the_wrong_comparison(capsys):
     assert "Rows and columns are exchanged" in said(capsys, "packed_mask", transposed)
 
 
-def test_positions_along_the_wrong_axis(capsys):
-    assert "belongs along the row" in said(
-        capsys, "positions_of", lambda ids: ((ids != PAD).cumsum(0) - 1).clamp(min=0)
-    )
-    assert "whole numbers" in said(capsys, "positions_of", lambda ids: (ids != PAD).double().cumsum(-1) - 1)
+def shifted(n, by, size):
+    return size * torch.ones(n - abs(by)).diag(by).double()
+
+
+@pytest.mark.parametrize(
+    "answer, sentence",
+    [
+        (lambda n: (torch.eye(n), shifted(n, 1, 8 * n**0.5)), "\N{CHECK MARK} cheat"),
+        (lambda n: (shifted(n, -1, 60.0), torch.eye(n)), "\N{CHECK MARK} cheat"),
+        (lambda n: (torch.eye(n), 99 * torch.eye(n).roll(1, 1)), "\N{CHECK MARK} cheat"),
+        (lambda n: (torch.eye(n), shifted(n, -1, 60.0)), "looks at the one before it"),
+        (lambda n: (torch.eye(n), 99 * torch.eye(n)), "looks at itself"),
+        (lambda n: (torch.eye(n), shifted(n, 1, 9.0)), "divided by \N{SQUARE ROOT}n"),
+        (lambda n: (torch.eye(n), shifted(n, 1, 1.0)), "has only"),
+        (lambda n: (torch.eye(n), 99 * torch.ones(n, n).triu(1).cumsum(1)), "another key has the largest"),
+        (lambda n: (torch.zeros(n, n), torch.zeros(n, n)), "All scores are equal"),
+        (lambda n: (torch.eye(n), torch.ones(n, n) / 0), "infinite numbers"),
+        (lambda n: torch.eye(n), "Return two matrices"),
+        (lambda n: (torch.eye(n), torch.eye(n + 1)), "W_k"),
+    ],
+)  # fmt: skip
+def test_a_cheat_by_hand(capsys, answer, sentence):
+    assert sentence in said(capsys, "cheat", answer)
 
 
 def seen(f, x):

@@ -8,40 +8,71 @@ from torch.nn import functional as F
 
 from heed import check
 from heed.attention import dependence
-from heed.check.self_attention import STACKS, needed
+from heed.check.self_attention import STACKS, view
 
 
-def softmaxed(scores, dim=-1):
-    return scores.exp() / scores.exp().sum(dim, keepdim=True)
+def stepped(scale=5**0.5, total=True, mixed=True, divided=True, start=-torch.inf, shift=True):
+    """The single pass, with one step of it changed."""
+
+    def answer(q, stream):
+        largest, sum_, mixture = torch.tensor(start).double(), 0.0, 0.0
+        for k, v in stream:
+            s = q @ k / scale
+            new = torch.maximum(largest, s) if shift else torch.zeros(())
+            shrink = (largest - new).exp() if shift else 1.0
+            largest, weight = new, (s - new).exp()
+            sum_ = sum_ * (shrink if total else 1) + weight
+            mixture = mixture * (shrink if mixed else 1) + weight * v
+        return mixture / (sum_ if divided else 1)
+
+    return answer
 
 
-ONE = {
-    "✓": lambda s: softmaxed(s / math.sqrt(3)),
-    "not scaled": softmaxed,
-    "it is its square root": lambda s: softmaxed(s / 3),
-    "weights of all queries sum to one": lambda s: softmaxed(s / math.sqrt(3), 0),
-    "scores themselves are the weights": lambda s: s / math.sqrt(3),
-    "not divided by their sum": lambda s: (s / math.sqrt(3)).exp(),
-    "mixed as they are": lambda s: softmaxed(s / math.sqrt(3)),
-    "These are the weights": lambda s: softmaxed(s / math.sqrt(3)),
-}
+def last_value(q, stream):
+    last = None
+    for _, v in stream:
+        last = v
+    return last
 
 
-@pytest.mark.parametrize("sentence", ONE)
-def test_one_at_a_time_names_the_mistake(capsys, sentence):
-    def answer(x, W_q, W_k, W_v):
-        q, k, v = ([W @ x_i for x_i in x] for W in (W_q, W_k, W_v))
-        weights = ONE[sentence](torch.stack([torch.stack([q_i @ k_j for k_j in k]) for q_i in q]))
-        v = x if sentence == "mixed as they are" else v
-        z = torch.stack([sum(a * v_j for a, v_j in zip(row, v, strict=True)) for row in weights])
-        return weights if sentence == "These are the weights" else z
+def mean_value(q, stream):
+    n, total = 0, 0.0
+    for _, v in stream:
+        n, total = n + 1, total + v
+    return total / n
 
-    check.one_at_a_time(answer)
+
+def largest_value(q, stream):
+    best, most = None, -math.inf
+    for k, v in stream:
+        best, most = (v, q @ k) if q @ k > most else (best, most)
+    return best
+
+
+ONE_PASS = [
+    ("✓", stepped()),
+    ("not scaled", stepped(scale=1.0)),
+    ("it is its square root", stepped(scale=5.0)),
+    ("both sums have to shrink", stepped(total=False, mixed=False)),
+    ("not the mixture alone", stepped(total=False)),
+    ("not the sum of the weights alone", stepped(mixed=False)),
+    ("not divided by the sum", stepped(divided=False)),
+    ("subtract the largest score", stepped(shift=False)),
+    ("not from 0", stepped(start=0.0)),
+    ("Only the last pair", last_value),
+    ("plain mean", mean_value),
+    ("Only the value of the largest", largest_value),
+]
+
+
+@pytest.mark.parametrize("sentence, answer", ONE_PASS, ids=[sentence for sentence, _ in ONE_PASS])
+def test_one_pass_names_the_mistake(capsys, sentence, answer):
+    check.one_pass(answer)
     assert sentence in capsys.readouterr().out
 
 
 COLUMNS = {
-    "so keys ask and queries answer": lambda Q, K, V: V @ (Q.T @ K / math.sqrt(3)).softmax(0),
+    "Keys ask and queries answer": lambda Q, K, V: V @ (Q.T @ K / math.sqrt(3)).softmax(0),
     "not scaled": lambda Q, K, V: V @ (K.T @ Q).softmax(0),
     "scaled by the rows of W": lambda Q, K, V: V @ (K.T @ Q / math.sqrt(8)).softmax(0),
     "tokens are rows here": lambda Q, K, V: (V @ (K.T @ Q / math.sqrt(3)).softmax(0)).T,
@@ -66,50 +97,73 @@ def test_one_matrix_notices_a_fixed_width_of_the_values(capsys):
     assert "d_v is what is left" in capsys.readouterr().out
 
 
-def layers(n, k, growth, more=0, first=1):
-    view, count, dilation = 1, 0, first
-    while view < n:
-        view, count, dilation = view + (k - 1) * dilation, count + 1, dilation * growth
-    return count + more
+VIEWS = {
+    "✓": view,
+    "holes are filled": lambda n, k, g, m: torch.arange(n) >= n - 1 - sum((k - 1) * g**i for i in range(m)),
+    "growth ** 0 = 1": lambda n, k, g, m: view(n, k, g, m, first=1),
+    "k − 1 steps back": lambda n, k, g, m: view(n, k + 1, g, m),
+    "count as undilated": lambda n, k, g, m: view(n, k, 1, m),
+    "one upon the other": lambda n, k, g, m: torch.tensor(
+        [n - 1 - j in {i * g**layer for layer in range(m) for i in range(k)} | {0} for j in range(n)]
+    ),
+    "The order is reversed": lambda *case: view(*case).flip(0),
+    "one layer too few": lambda n, k, g, m: view(n, k, g, max(0, m - 1)),
+    "one layer too many": lambda n, k, g, m: view(n, k, g, m + 1),
+    "comes round": lambda *case: view(*case, wraps=True),
+    "torch.bool": lambda *case: view(*case).long(),
+    "should be a tensor": lambda *case: view(*case).tolist(),
+    "it sees [": lambda n, k, g, m: view(n, k, g, m) if m < 3 else view(n, k, g, m) & (torch.arange(n) != 1),
+}
 
 
-@pytest.mark.parametrize(
-    ("wrong", "sentence"),
-    [
-        (lambda n, k, g: layers(n, k, g, first=g), "growth ** 0 = 1"),
-        (lambda n, k, g: max(0, layers(n, k, g, -1)), "one layer less"),
-        (lambda n, k, g: layers(n, k, g, 1), "one layer more"),
-        (lambda n, k, g: (n - 1) / (k - 1), "whole number"),
-        (lambda n, k, g: 2, "it takes 0 layers, and yours says 2"),
-    ],
-)
-def test_layers_needed_names_the_mistake(capsys, wrong, sentence):
-    check.layers_needed(wrong)
+@pytest.mark.parametrize("sentence", VIEWS)
+def test_seen_by_last_names_the_mistake(capsys, sentence):
+    check.seen_by_last(VIEWS[sentence])
     assert sentence in capsys.readouterr().out
 
 
-def sees(n, k, growth, layers):
-    """Does the last output of a real stack depend on the first input? All weights are 1: nothing cancels."""
+def real_view(n, k, growth, layers):
+    """On which inputs does the last output of a real stack depend? All weights are 1: nothing cancels."""
 
     def stack(x):
-        for l in range(layers):
-            padded = F.pad(x.T, ((k - 1) * growth**l, 0))
-            x = F.conv1d(padded, torch.ones(1, 1, k), dilation=growth**l).T
+        for layer in range(layers):
+            padded = F.pad(x.T, ((k - 1) * growth**layer, 0))
+            x = F.conv1d(padded, torch.ones(1, 1, k), dilation=growth**layer).T
         return x
 
-    return dependence(stack, torch.ones(n, 1))[-1, 0] > 0
+    return dependence(stack, torch.ones(n, 1))[-1] > 0
 
 
-@pytest.mark.parametrize("n, k, growth", [case for case in STACKS if case[0] < 100])
-def test_a_stack_of_so_many_layers_sees_the_first_token_and_of_one_less_does_not(n, k, growth):
-    layers = needed(n, k, growth)
-    assert sees(n, k, growth, layers)
-    assert layers == 0 or not sees(n, k, growth, layers - 1)
+@pytest.mark.parametrize("case", STACKS)
+def test_the_last_output_of_a_real_stack_depends_on_these_inputs(case):
+    torch.set_default_dtype(torch.float64)
+    assert torch.equal(view(*case), real_view(*case))
 
 
-def test_where_the_growth_exceeds_the_width_a_stack_may_never_see_it():
-    assert not any(sees(4, 3, 5, layers) for layers in range(5))
-    assert all(growth <= k for _, k, growth in STACKS)
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("growth", [1, 2, 3, 4, 5])
+def test_there_are_holes_where_the_growth_exceeds_the_width(k, growth):
+    seen = view(40, k, growth, 3)
+    assert seen[seen.long().argmax() :].all() == (growth <= k)
+
+
+LATEST = [
+    ("✓", {1: 1.0, 2: 0.55, 3: 0.43, 4: 0.3835}.get),
+    ("more than a blind guess", lambda n: 0.1),
+    ("some are equal", lambda n: 1 / n),
+    ("the digit of any pair", lambda n: 0.1 + 0.9 / n),
+    ("divide by n", lambda n: n * LATEST[0][1](n)),
+    ("no one says which", lambda n: 1),
+    ("With 2 pairs the best share is 0.5500", lambda n: 0.9 if n == 2 else 1.0),
+    ("With 1 pairs", lambda n: 0.3),
+    ("should be a number", lambda n: str(n)),
+]
+
+
+@pytest.mark.parametrize("sentence, answer", LATEST, ids=[sentence for sentence, _ in LATEST])
+def test_best_latest_names_the_mistake(capsys, sentence, answer):
+    check.best_latest(answer)
+    assert sentence in capsys.readouterr().out
 
 
 def squares(f, x):
@@ -146,6 +200,8 @@ def by_hand(factor=12.0, blank=-1.0, values=None):
     [
         (lambda: by_hand()[:2], "Return three tensors"),
         (lambda: (*by_hand()[:2], torch.eye(43)[32:]), "W_v has shape (11, 43)"),
+        (lambda: (by_hand()[0].T, *by_hand()[1:]), "W_q is transposed"),
+        (lambda: (*by_hand()[:2], by_hand()[2].T), "W_v is transposed"),
         (lambda: by_hand(factor=0.0), "All tokens get the same weight"),
         (lambda: by_hand(factor=-12.0), "does not look most at the pair"),
         (lambda: by_hand(values=torch.eye(43)[:10]), "look at W_v"),

@@ -36,7 +36,8 @@ LOOK = r"""
   const all = selector => [...page.querySelectorAll(selector)];
   const scrolls = element => element !== page &&
     (getComputedStyle(element).overflowX !== "visible" || scrolls(element.parentElement));
-  const mover = image => image.matches(".heed-still") && image.parentElement.querySelector(".heed-mover svg");
+  const moving = ".heed-mover :is(svg, .heed-grid)";
+  const mover = image => image.matches(".heed-still") && image.parentElement.querySelector(moving);
   const sticksOut = element => {
     const box = element.getBoundingClientRect();
     const out = box.width > 0 && (box.left < -1 || box.right > screen.width + 1);

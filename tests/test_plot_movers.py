@@ -17,7 +17,7 @@ from heed.plot.movers import mover
 from heed.plot.movers.beam_tree import Node, _grown, search
 from heed.plot.movers.completing import course
 from heed.plot.movers.dials import hands
-from heed.plot.movers.mask_painter import masked
+from heed.plot.movers.mask_painter import layers, masked
 from heed.plot.movers.one_mixture import cut
 from heed.plot.movers.saturation import power, softmax
 from heed.plot.style import luminance
@@ -270,6 +270,20 @@ def test_the_picture_of_a_mask():
     leaks = {(round(p.get_y() + 0.47), round(p.get_x() + 0.47)) for p in ax.patches if not p.get_fill()}
     assert hidden == {(i, j) for i, j in product(range(5), repeat=2) if not mask[i, j]}
     assert leaks == {(1, 3)}
+    table = moved.figure.axes[1]
+    ways = {(round(t.get_position()[1]), round(t.get_position()[0])): t.get_text() for t in table.texts}
+    assert ways[1, 3] == "1" and ways[1, 2] == "2" and ways[2, 3] == "2" and ways[0, 0] == "·"
+    passed = {(round(p.get_y() + 0.47), round(p.get_x() + 0.47)) for p in table.patches}
+    assert passed == {(1, 2), (1, 3), (2, 3)}
+
+
+def test_two_layers_are_the_square_of_one_that_keeps_its_input():
+    rng = np.random.default_rng(0)
+    for n in (2, 5, 7):
+        mask = rng.random((n, n)) < 0.3
+        weights = torch.rand(n, n) * torch.tensor(mask) + torch.eye(n)
+        assert ((weights @ weights > 0).numpy() == (layers(mask) > 0)).all()
+        assert ((layers(mask) == 1) == mask).all()
 
 
 def test_the_picture_of_a_beam():
@@ -635,6 +649,17 @@ def agrees(browser, mask):
     assert texts(browser, ".heed-note") == sees
     words = browser.ask(WORDS)
     assert words.startswith("Leaks: " if leaks.any() else "No leak")
+    ways = layers(mask)
+    assert texts(browser, ".heed-pair") == [["", "1", "2", "·"][way] for way in ways.flat]
+    found = [not pads[i] and i != j and bool(ways[i, j]) and (j > i or pads[j]) for i, j in np.ndindex(5, 5)]
+    shown_ = "[...document.querySelectorAll('.heed-pair')].map(e => e.classList.contains('heed-leak'))"
+    assert browser.ask(shown_) == [bool(leak) for leak in found]
+    passed = [k for k, leak in enumerate(found) if leak and ways.flat[k] == 2]
+    assert ("Two layers pass on: " in words) == bool(passed)
+    if passed:
+        i, j = divmod(passed[0], 5)
+        what = "padding" if pads[j] else "the future"
+        assert f"output {i + 1} knows {what}, token {j + 1} ({TOKENS[j]})" in words
     nowhere = [str(i + 1) for i in range(5) if not mask[i].any()]
     assert (f"May look nowhere: query {', '.join(nowhere)};" in words) == bool(nowhere)
 

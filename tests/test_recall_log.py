@@ -1,4 +1,4 @@
-"""The committed log behind section 6.6: it belongs to its script, and carries what the chapter says."""
+"""The committed log behind chapter 06: it belongs to its script, and carries what the chapter says."""
 
 from pathlib import Path
 
@@ -33,7 +33,17 @@ def test_what_the_laboratory_says_of_the_other_parts(log):
     assert 0.5 < min(far["dilated"]) <= max(far["dilated"]) < min(far["GRU"]) <= max(far["GRU"]) < 0.75
     why = {entry["model"]: entry["test"] for entry in log["why"]}
     assert max(why["one query"]) < 0.35 and min(why["own matrices"]) > 0.95
+    kept = {entry["model"]: entry["test"] for entry in log["kept"]}
+    assert max(kept["kept, one query"]) < 0.33 and min(kept["kept, own query"]) > 0.99
     assert min(why["multiplying"]) > 0.75 and max(why["dilated"]) < 0.5
+
+
+def test_what_is_said_of_names_that_nobody_asked_for(log):
+    plain, longer, *others = (entry["test"] for entry in log["unasked"])
+    assert 0.1 < min(*plain, *longer) < max(*plain, *longer) < 0.25
+    tied, hidden, anew, all_three = others
+    assert 0.45 < min(tied) and sum(tied) < sum(hidden) and max(hidden) < 0.75
+    assert min(*anew, *all_three) > 0.99
 
 
 def test_the_parameters_are_those_of_the_models(script, log):
@@ -68,7 +78,15 @@ def test_the_last_token_of_each_stack_sees_what_the_script_says(script):
     from heed.attention import dependence
 
     torch.manual_seed(0)
-    views = {OURS: 40, "GRU": 40, "convolutions": 7, "dilated": 40, "one query": 40, "multiplying": 15}
+    views = {
+        OURS: 40,
+        "GRU": 40,
+        "convolutions": 7,
+        "dilated": 40,
+        "one query": 40,
+        "multiplying": 15,
+        "tied, hidden": 40,
+    }
     for name, seen in views.items():
         layer = (script.LAYERS | script.ABLATIONS)[name]()
         view = dependence(lambda x, layer=layer: layer(x[None])[0, -1:], torch.randn(40, script.D))

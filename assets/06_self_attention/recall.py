@@ -3,9 +3,9 @@
     python recall.py
 
 writes recall.json beside this file. On one core it takes about an hour and a half; `python recall.py pairs`
-(or `last`, `first`, `patience`, `why`) measures one part alone, with three seeds. In the first two parts each
-model is trained with each of the learning rates; the rate with the highest mean accuracy on validation lists
-is taken, and its accuracy on test lists is logged.
+(or `last`, `first`, `patience`, `why`, `unasked`, `kept`) measures one part alone, with three seeds. In the
+first two parts and in `kept` each model is trained with each of the learning rates; the rate with the highest
+mean accuracy on validation lists is taken, and its accuracy on test lists is logged.
 
     pairs       lists of 2 to 32 pairs, the question last; 1,000 updates
     last        32 pairs, and the right answer is the digit of the latest pair, whatever the name; 300 updates
@@ -13,6 +13,10 @@ is taken, and its accuracy on test lists is logged.
     patience    4 pairs, the question last; 10,000 updates, at the rate of 0.008
     why         ablations of self-attention (8 pairs, 1,000 updates, 0.004), and convolutions that multiply
                 beside those that do not (4 pairs, 3,000 updates, 0.002)
+    unasked     32 pairs; eight of the names are never asked for in training, and only these are asked for in
+                the test; 300 or 1,500 updates, at the rate of 0.004
+    kept        one query for all lists beside a query from the question; in both a hidden layer gets the
+                question's own vector beside the mixture (8 pairs, 1,000 updates)
 
 The models differ in one layer only; all read out their answer at the last token:
 
@@ -21,6 +25,12 @@ The models differ in one layer only; all read out their answer at the last token
     convolutions        three causal layers of width 3, ReLU, residual connections: the last token sees seven
     dilated             five such layers, dilations 1, 2, 4, 8, 16: the last token sees all
     one query           self-attention whose query is one learned vector, the same for every token and list
+    kept, one query     the same, and then a hidden layer that sees the mixture and the question
+    kept, own query     self-attention with such a hidden layer
+    tied                self-attention whose query and key have one matrix
+    tied, hidden        the same, where no token sees itself
+    anew                self-attention, and the names' vectors are drawn anew for each update
+    anew, tied, hidden  all of this
     own matrices        self-attention with another key matrix and another value matrix at every position
     multiplying         three dilated layers, 1, 2, 4, each of which adds the product of two convolutions
 """
@@ -43,6 +53,7 @@ SEEDS = (0, 1, 2)
 RATES = (1e-3, 2e-3, 4e-3, 8e-3)
 PAIRS = (2, 4, 8, 16, 32)
 BATCH, D = 32, 64
+ASKED = 24  # in `unasked` only the first so many names are asked for in training
 HARDWARE = "1 core of an x86-64 server processor, shared with other work; float32"
 LOG = Path(__file__).with_name("recall.json")
 
@@ -94,6 +105,33 @@ class OneQuery(SelfAttention):
         return F.scaled_dot_product_attention(q, self.W_k(x), self.W_v(x))
 
 
+class Tied(SelfAttention):
+    """Query and key are one projection; a hidden token does not see itself."""
+
+    def __init__(self, hidden=False):
+        super().__init__()
+        self.W_q = self.W_k
+        self.hidden = hidden
+
+    def forward(self, x):
+        k = self.W_k(x)
+        others = ~torch.eye(x.shape[1], dtype=torch.bool) if self.hidden else None
+        return F.scaled_dot_product_attention(k, k, self.W_v(x), others)
+
+
+class Kept(nn.Module):
+    """A mixture, and beside it the question itself, go through a hidden layer."""
+
+    def __init__(self, mixing):
+        super().__init__()
+        self.mixing = mixing
+        self.hidden = nn.Sequential(nn.Linear(2 * D, 4 * D), nn.ReLU(), nn.Linear(4 * D, D))
+
+    def forward(self, x):
+        both = torch.cat([self.mixing(x)[:, -1:], x[:, -1:]], dim=-1)
+        return self.hidden(both)
+
+
 class OwnMatrices(SelfAttention):
     """Nothing is shared between positions but the query matrix."""
 
@@ -131,6 +169,12 @@ LAYERS = {
 ABLATIONS = {
     "one query": OneQuery,
     "own matrices": OwnMatrices,
+    "tied": Tied,
+    "tied, hidden": lambda: Tied(hidden=True),
+    "anew": SelfAttention,
+    "anew, tied, hidden": lambda: Tied(hidden=True),
+    "kept, one query": lambda: Kept(OneQuery()),
+    "kept, own query": lambda: Kept(SelfAttention()),
     "multiplying": lambda: nn.Sequential(*(Multiplying(2**i) for i in range(3))),
 }
 
@@ -151,12 +195,17 @@ class Recaller(nn.Module):
 
 def make(name):
     """A fresh model of this name."""
-    return Recaller((LAYERS | ABLATIONS)[name]())
+    model = Recaller((LAYERS | ABLATIONS)[name]())
+    model.names.requires_grad_(not name.startswith("anew"))
+    return model
 
 
 def turned(batch, task):
-    """The batch as this task has it."""
+    """The batch as this task has it; where some names are not asked for, as it is tested."""
     tokens, answers, distances = batch
+    if task == "unasked":
+        rows = tokens[:, -1, 0] >= ASKED
+        tokens, answers, distances = tokens[rows], answers[rows], distances[rows]
     if task == "first":
         tokens = tokens.roll(1, dims=1)
     if task == "last":
@@ -169,12 +218,18 @@ def learn(name, task, n_pairs, rate, seed, updates):
 
     def loss(model, batch):
         tokens, answers, _ = turned(batch, task)
+        if task == "unasked":
+            rows = batch.tokens[:, -1, 0] < ASKED
+            tokens, answers = batch.tokens[rows], batch.answers[rows]
+        if not model.names.weight.requires_grad:
+            model.names.weight.normal_()
         return F.cross_entropy(model(tokens), answers)
 
     torch.manual_seed(seed)
     model, began = make(name), time.monotonic()
     try:
-        train(model, endless(recall, BATCH, n_pairs, seed=seed), loss, updates, rate)
+        size = BATCH * 4 // 3 if task == "unasked" else BATCH  # a quarter of it is left out
+        train(model, endless(recall, size, n_pairs, seed=seed), loss, updates, rate)
     except ValueError:  # the loss is no longer a number
         return 0.0, 0.0, {}, 0.0
     seconds, right = time.monotonic() - began, []
@@ -237,6 +292,11 @@ JOBS = {  # part -> (model, task, pairs, rates, updates)
     "patience": [(name, "pairs", 4, (8e-3,), 10000) for name in LAYERS],
     "why": [(name, "pairs", 8, (4e-3,), 1000) for name in ("one query", "own matrices")]
     + [(name, "pairs", 4, (2e-3,), 3000) for name in ("multiplying", "dilated")],
+    "unasked": [("self-attention", "unasked", 32, (4e-3,), updates) for updates in (300, 1500)]
+    + [
+        (name, "unasked", 32, (4e-3,), 300) for name in ("tied", "tied, hidden", "anew", "anew, tied, hidden")
+    ],
+    "kept": [(name, "pairs", 8, RATES, 1000) for name in ("kept, one query", "kept, own query")],
 }
 
 

@@ -1,23 +1,21 @@
-"""What a small writer of names makes of six planted bugs, with three seeds. Written to leaks.json.
+"""What a small writer of numbers makes of six planted bugs, with three seeds. Written to leaks.json.
 
     python assets/07_masks/leaks.py
 
-It runs the chapter's own cells, with another number where the seed stands. (A few minutes.)
+It runs the chapter's own cells, and trains with three seeds. (A few minutes.)
 
 - `cells`: a digest of these cells; another one says that the log is older than the chapter
 - `runs`: one for each bug and each seed; "none" is the repaired model
-- `train`: mean of the loss per token in the last twenty updates
-- `loss`, `right`: on the unseen names, the loss per token and the share of next letters that come out right
-- `familiar`: the share of trigrams in 200 written texts that occur in a training name
-- `repeated`: the share of letters in these texts that equal the letter before
-- `empty`: the share of texts without a letter
+- `loss`, `right`: on the unseen lines, the loss per token and the share of next letters that come out right
+- `lines`: the share of 200 written lines that are numbers
+- `alone`, `padded`, `hidden`: the repaired model goes on from first halves of the unseen lines, and so many
+  of 1 become numbers: one at a time; in one batch, padded in front; the same with the pads hidden
 """
 
 import hashlib
 import json
 import platform
 from importlib.metadata import version
-from itertools import pairwise
 from pathlib import Path
 
 import nbformat
@@ -25,31 +23,17 @@ import nbformat
 LOG = Path(__file__).with_suffix(".json")
 CHAPTER = LOG.parents[2] / "chapters" / "07_masks.ipynb"
 CELLS = (  # what stands in each cell that is run, in the order of the chapter
-    *("from itertools import", "def names_of(", "class Writer(", "def real_letters("),
-    *("def runs_of(", "def on_unseen(", "def write(", "def familiar("),
-    *("# lib/heed/attention.py\ndef causal_mask(", "def zero_after(", "def past_letters("),
-    "def with_weights(",
+    *("# data: known and unseen", "class Writer(", "# training: learn", "# scoring: score", "def past("),
+    *("def zero_after(", "# beginnings: ", "def real(", ".masked_fill(~mask, 0.0)  # new", "def reach("),
 )
 SEEDS = [0, 1, 2]
 HARDWARE = "one thread on a core of an AMD EPYC (CPU)"
-CUTS = {  # where a cell goes on to train, draw or print, it is cut off
-    "def real_letters(": "writer, losses",
-    "def runs_of(": "ax = curves",
-    "def names_of(": "print(",
-    "def on_unseen(": "print(",
-    "def familiar(": "nonsense =",
-    "def zero_after(": "second, may",
-    "def past_letters(": "causal, causal_losses",
-}
 
 
 def sources():
-    """The chapter's cells, by what stands in them, without what trains or draws."""
+    """The chapter's cells, by what stands in them."""
     cells = [cell.source for cell in nbformat.read(CHAPTER, 4).cells if cell.cell_type == "code"]
-    found = {mark: next(source for source in cells if mark in source) for mark in CELLS}
-    for mark, end in CUTS.items():
-        found[mark] = found[mark].split(end)[0]
-    return found
+    return {mark: next(source for source in cells if mark in source) for mark in CELLS}
 
 
 def digest():
@@ -57,38 +41,40 @@ def digest():
     return hashlib.sha256("\n".join(sources().values()).encode()).hexdigest()[:12]
 
 
-def chapter(seed):
-    """The names that the cells define, with this seed in the place of 2."""
+def chapter():
+    """The names that the cells define."""
     names = {}
     for source in sources().values():
-        source = source.replace("manual_seed(2)", f"manual_seed({seed})")
-        exec(source.replace("seed=2", f"seed={seed}"), names)
+        exec(source, names)
     return names
 
 
-def measure(names, bug):
-    """Train one writer, and look at what it says and writes."""
-    model, losses = names["trained"](*bug)
-    loss, right = names["on_unseen"](model)
-    texts = names["write"](model, 200)
-    pairs = [pair for text in texts for pair in pairwise(text)]
-    return {
-        "train": round(sum(losses[-20:]) / 20, 3),
-        "loss": round(loss, 3),
-        "right": round(right, 3),
-        "familiar": round(names["familiar"](texts), 3),
-        "repeated": round(sum(a == b for a, b in pairs) / max(1, len(pairs)), 3),
-        "empty": sum(not text for text in texts) / len(texts),
-    }
+def measure(names, weigh, seed):
+    """Train one writer, and look at what it says and writes. Returns it, too."""
+    model = names["learn"](weigh, seed)
+    with names["torch"].no_grad():
+        loss = names["loss"](model, names["held_out"]).item()
+    right, lines = names["score"](model)
+    return model, {"loss": round(loss, 3), "right": round(right, 3), "lines": round(lines, 3)}
+
+
+def go_on(names, model):
+    """How many beginnings become numbers, in three ways."""
+    hide, past, real = (names[name] for name in ("hide", "past", "real"))
+    found = {"alone": names["one_by_one"](model), "padded": names["finished"](model)}
+    model.weigh = lambda scores, ids: hide(scores, past(ids) & real(ids))
+    return {way: round(share, 3) for way, share in {**found, "hidden": names["finished"](model)}.items()}
 
 
 def main():
     """Make all runs, and store them."""
-    runs = []
+    runs, names = [], chapter()
+    healthy = lambda scores, ids: names["hide"](scores, names["past"](ids))  # noqa: E731
     for seed in SEEDS:
-        names = chapter(seed)
-        for name, bug in {"none": (names["past_letters"],), **names["bugs"]}.items():
-            runs.append({"name": name, "seed": seed, **measure(names, bug)})
+        for name, weigh in {"none": healthy, **names["bugs"]}.items():
+            model, found = measure(names, weigh, seed)
+            more = go_on(names, model) if name == "none" else {}
+            runs.append({"name": name, "seed": seed, **found, **more})
             print(runs[-1], flush=True)
     log = {
         "about": "made by leaks.py, whose first lines say how to read it",

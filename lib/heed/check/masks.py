@@ -6,7 +6,7 @@ from torch.nn import functional as F
 from heed.attention import attention, causal_mask, dependence, masked_softmax
 from heed.check import close, exercise, expect, expect_close, expect_shape, without
 from heed.scores import scaled_dot_score
-from heed.text import BOS, EOS, PAD
+from heed.text import BOS, EOS
 
 
 def expect_mask(mask, true, typical):
@@ -21,6 +21,44 @@ def expect_mask(mask, true, typical):
     if len(differ):
         i, j = differ[0].tolist()
         expect(False, f"mask[{i}, {j}] is {bool(mask[i, j])}, and should be {bool(true[i, j])}.")
+
+
+@exercise
+def cheat(yours):
+    """every place looks at the next one, and a causal mask takes exactly that score away"""
+    for n in (2, 3, 5, 12, 30):
+        found = yours(n)
+        expect(
+            isinstance(found, tuple | list) and len(found) == 2,
+            "Return two matrices, W_q and W_k.",
+        )
+        W_q, W_k = (torch.as_tensor(W).double() for W in found)
+        expect_shape(W_q, (n, n), "W_q")
+        expect_shape(W_k, (n, n), "W_k")
+        expect(
+            W_q.isfinite().all() and W_k.isfinite().all(),
+            "The matrices hold infinite numbers or NaN: weights are finite, and a large one is enough.",
+        )
+        weights = (W_q.T @ W_k / n**0.5).softmax(-1)
+        ahead, back, own = (weights.diagonal(offset) for offset in (1, -1, 0))
+        expect(
+            not torch.allclose(weights, weights.new_full((), 1 / n)),
+            "All scores are equal, so every place looks everywhere.",
+        )
+        expect(
+            back.min() < 0.6 or ahead.min() > 0.99,
+            "Every place looks at the one before it: W_q and W_k are exchanged, or the shift is.",
+        )
+        expect(own.min() < 0.6, "Every place looks at itself: one of the two matrices has to be shifted.")
+        expect(
+            n < 3 or weights[:-1, 1:].argmax(-1).equal(torch.arange(n - 1)),
+            "For some places another key has the largest weight: only the score (i, i + 1) may be large.",
+        )
+        expect(
+            ahead.min() > 0.99,
+            f"With n = {n} the next place has only {ahead.min():.2f} of the weight: the others are n − 1, "
+            "and the score is divided by √n.",
+        )
 
 
 @exercise
@@ -106,40 +144,6 @@ def packed_mask(yours):
     )
     three = torch.tensor([BOS, 9, 9])
     expect_mask(yours(three), causal_mask(3), {})
-
-
-@exercise
-def positions_of(yours):
-    """the first real token has position 0, whatever the number of pads before it"""
-    ids = torch.tensor([[PAD, PAD, PAD, BOS, 7, 8], [BOS, 4, 5, 6, 7, 8], [PAD, BOS, 7, 7, 9, 4]])
-    real = ids != PAD
-    count = real.cumsum(-1)
-    given = yours(ids)
-    expect_shape(given, ids.shape, "the positions")
-    expect(
-        not (given.is_floating_point() or given.dtype == torch.bool),
-        f"The positions are {given.dtype}, and should be whole numbers.",
-    )
-    shown = given.masked_fill(~real, 0)
-    for sentence, wrong in {
-        "The first real token has position 1: subtract one from the count.": count,
-        "The positions count the padding, too: they must not depend on the number of pads.":
-            torch.arange(6).expand_as(ids),
-        "The positions count the padding: the sum runs over ids != PAD.": torch.arange(6).expand_as(ids) + 1,
-        "The positions run backwards.": real.flip(-1).cumsum(-1).flip(-1) - 1,
-        "The running sum goes down the batch; it belongs along the row.": real.cumsum(0) - 1,
-        "This is the running sum of the ids; sum `ids != PAD`.": ids.cumsum(-1) - 1,
-    }.items():
-        expect(not torch.equal(shown, wrong.masked_fill(~real, 0)), sentence)
-    right = (count - 1).masked_fill(~real, 0)
-    differ = (shown != right).nonzero()
-    if len(differ):
-        i, j = differ[0].tolist()
-        expect(False, f"Row {i}, column {j} has position {given[i, j]}, and should have {right[i, j]}.")
-    expect(
-        (given >= 0).all(),
-        "A pad has a negative position, for which an embedding raises an error: clamp at 0.",
-    )
 
 
 def _mixed(weigh, norm=False):

@@ -1,11 +1,15 @@
 """Checks of chapter 06, self-attention."""
 
 import math
+import sys
+import weakref
+from collections import deque
+from itertools import product
 
 import torch
 
 from heed.attention import SelfAttention, attention, dependence
-from heed.check import PRODUCTS, exercise, expect, expect_close, expect_shape, without
+from heed.check import exercise, expect, expect_close, expect_shape, without
 from heed.tasks import recall
 
 
@@ -14,47 +18,86 @@ def drawn(*shapes):
     return [torch.randn(shape, dtype=torch.float64) for shape in shapes]
 
 
-def one_vector(name, arguments, result):
-    """No product of two matrices, and no tensor with an entry for each pair and each dimension."""
+LIVE = []  # weak references to the tensors that an answer has made and not yet dropped
 
-    def axes(x):
-        return sum(n > 1 for n in x.shape) if isinstance(x, torch.Tensor) else 0
 
-    matrices = [x for x in arguments if axes(x) > 1]
-    at_once = axes(result) > 2 or (name in PRODUCTS and len(matrices) > 1)
-    expect(not at_once, f"`{name}` takes all tokens at once here: one vector at a time, in two loops.")
+def in_passing(name, arguments, result):
+    """Of a long stream an answer keeps a few small tensors at a time."""
+    if isinstance(result, torch.Tensor):
+        LIVE[:] = [reference for reference in LIVE if reference() is not None]
+        expect(len(LIVE) < 40 and result.numel() < 40, KEPT)
+        LIVE.append(weakref.ref(result))
+
+
+KEPT = (
+    "What has passed is kept here: when the next pair comes, no more than the largest score so far and two "
+    "sums may be left of all pairs before it."
+)
+
+
+def passing(keys, values):
+    """Hand out pairs, one at a time, and look at what the reader's code holds of those before."""
+    LIVE.clear()
+    for k, v in zip([*keys], [*values], strict=True):
+        asking = sys._getframe().f_back
+        held = asking.f_locals.values() if asking else ()
+        expect(not any(isinstance(x, list | tuple | dict | set | deque) and len(x) > 9 for x in held), KEPT)
+        yield k.clone(), v.clone()
+
+
+def running(scores, v, total=True, mixed=True):
+    """The sums of a single pass, each shrunk at a new largest score or not."""
+    largest, sum_, mixture = scores[:1].squeeze(), torch.zeros(()), torch.zeros_like(v[0])
+    for s, v_j in zip(scores, v, strict=True):
+        shrink = (largest - torch.maximum(largest, s)).exp()
+        largest = torch.maximum(largest, s)
+        sum_ = sum_ * (shrink if total else 1) + (s - largest).exp()
+        mixture = mixture * (shrink if mixed else 1) + (s - largest).exp() * v_j
+    return mixture / sum_
 
 
 @exercise
-@without(torchs=("softmax", "attention"), look=one_vector)
-def one_at_a_time(yours):
-    """every token asks all tokens, and mixes their values"""
-    x, W_q, W_k, W_v = drawn((5, 7), (3, 7), (3, 7), (2, 7))
-    q, k, v = x @ W_q.T, x @ W_k.T, x @ W_v.T
-    scores = q @ k.T
-    alpha, own = (scores / math.sqrt(3)).softmax(-1), torch.eye(5, dtype=torch.bool)
+@without(library=True, torchs=("softmax", "attention", "logsumexp"), look=in_passing)
+def one_pass(yours):
+    """attention in a single pass, with scores up to a thousand and no pair kept"""
+    q, k, v = drawn((5,), (200, 5), (200, 3))
+    k *= 2
+    scores = k @ q
+    s = scores / math.sqrt(5)
+    weights = (s - s.max()).exp()
     expect_close(
-        yours(x, W_q, W_k, W_v),
-        alpha @ v,
-        "the output",
+        yours(q, passing(k, v)),
+        s.softmax(-1) @ v,
+        "the mixture",
         typical={
             "The scores are not scaled: divide them by √d_k.": scores.softmax(-1) @ v,
-            "The scores are divided by √d_model; d_k is the number of rows of W_q.":
-                (scores / math.sqrt(7)).softmax(-1) @ v,
-            "The scores are divided by d_k; it is its square root.": (scores / 3).softmax(-1) @ v,
-            "Queries and keys are interchanged: z_i needs the scores of query i for all keys.":
-                (scores.T / math.sqrt(3)).softmax(-1) @ v,
-            "For each key the weights of all queries sum to one; they should sum to one for each query.":
-                (scores / math.sqrt(3)).softmax(0) @ v,
-            "The scores themselves are the weights here: take exp, and divide by the sum.":
-                scores / math.sqrt(3) @ v,
-            "The exponentials are not divided by their sum.": (scores / math.sqrt(3)).exp() @ v,
-            "The tokens are mixed as they are: project them with W_v first.": alpha @ x,
-            "A token is among its own keys: do not leave out j = i.":
-                (scores / math.sqrt(3)).masked_fill(own, -torch.inf).softmax(-1) @ v,
-            "These are the weights: mix the values with them.": alpha,
+            "The scores are divided by d_k; it is its square root.": (scores / 5).softmax(-1) @ v,
+            "At a new largest score both sums have to shrink: they were made with the old one.":
+                running(s, v, False, False),
+            "At a new largest score the sum of the weights has to shrink, too, not the mixture alone.":
+                running(s, v, False, True),
+            "At a new largest score the mixture has to shrink, too, not the sum of the weights alone.":
+                running(s, v, True, False),
+            "The mixture is not divided by the sum of the weights.": weights @ v,
+            "The mixture is not divided by the sum of the weights. ": s.exp() @ v,
+            "This is the plain mean of the values.": v.mean(0),
+            "Only the value of the largest score comes back: the others have their weights, too.":
+                v[s.argmax()],
+            "Only the last pair counts here.": v[-1],
         },
     )  # fmt: skip
+    for sentence, add in (
+        ("Scores may reach 1,000, and e to the 1,000th is no number any more: subtract the largest score so "
+         "far before `exp`.", 990.0),
+        ("Where all scores are near -1,000, all weights became 0: start from the first score, or from -inf, "
+         "not from 0.", -1010.0),
+    ):  # fmt: skip
+        lifted = k + (add * math.sqrt(5) / (q @ q)) * q  # every score grows by `add`
+        result = yours(q, passing(lifted, v))
+        expect(isinstance(result, torch.Tensor) and result.isfinite().all(), sentence)
+        expect_close(result, (s + add).softmax(-1) @ v, f"the mixture, with {add:g} added to all scores,")
+    for n in (1, 2):
+        expect_close(yours(q, passing(k[:n], v[:n])), s[:n].softmax(-1) @ v[:n], f"the mixture of {n}")
 
 
 @exercise
@@ -81,7 +124,8 @@ def one_matrix(yours):
                 V @ (K.T @ Q / scale).softmax(1),
             "This is V times the softmax of QᵀK, where a row holds one query; take KᵀQ.":
                 V @ (Q.T @ K / scale).softmax(1),
-            "The scores are QᵀK, and the softmax runs down the columns: so keys ask and queries answer.":
+            "Keys ask and queries answer here: the scores of KᵀQ are meant, and W has the rows of W^Q before "
+            "those of W^K.":
                 V @ (Q.T @ K / scale).softmax(0),
             "The scores are not scaled: divide them by √d_k.": V @ (K.T @ Q).softmax(0),
             "The scores are scaled by the rows of W; d_k is the number of rows of W^Q alone.":
@@ -96,42 +140,100 @@ def one_matrix(yours):
     )
 
 
-LENGTHS = 1, 2, 3, 4, 7, 8, 12, 63, 64, 1000
-STACKS = [(n, k, growth) for n in LENGTHS for k in (2, 3, 5) for growth in (1, 2, 3, 5) if growth <= k]
+STACKS = [
+    (n, k, growth, layers)
+    for n in (1, 5, 13, 40)
+    for k in (2, 3)
+    for growth in (1, 2, 3, 4, 5)
+    for layers in (0, 1, 2, 3)
+]
+
+
+def view(n, k, growth, layers, first=0, wraps=False):
+    """(n) bools: does the last of n outputs see this input? Each layer adds one of its k steps back."""
+    steps = {0}
+    for layer in range(first, first + layers):
+        steps = {step + i * growth**layer for step in steps for i in range(k)}
+    seen = torch.zeros(n, dtype=torch.bool)
+    for step in steps:
+        if step < n or wraps:
+            seen[(n - 1 - step) % n] = True
+    return seen
+
+
+def filled(n, k, growth, layers):
+    """The view without its holes: everything from the farthest step on."""
+    farthest = sum((k - 1) * growth**layer for layer in range(layers))
+    return torch.arange(n) >= n - 1 - farthest
+
+
+def either(n, k, growth, layers):
+    """What one layer sees or another, instead of what they see together."""
+    seen = view(n, 1, 1, 0)
+    for layer in range(layers):
+        seen |= view(n, k, growth, 1, first=layer)
+    return seen
 
 
 @exercise
-def layers_needed(yours):
-    """the smallest number of layers whose view reaches the first token"""
-    true = {case: needed(*case) for case in STACKS}
+def seen_by_last(yours):
+    """which inputs the last output sees, holes and all"""
     given = {case: yours(*case) for case in STACKS}
-    expect(
-        all(isinstance(n, int) or float(n).is_integer() for n in given.values()),
-        "The number of layers should be a whole number.",
-    )
+    for case, seen in given.items():
+        expect_shape(seen, (case[0],), "the view")
+        expect(seen.dtype == torch.bool, f"The view is {seen.dtype}; return True and False, torch.bool.")
     typical = {
-        "A layer of width k adds k − 1 tokens to the view, not k: it sees the token itself, too.":
-            lambda n, k, g: needed(n, k + 1, g),
-        "The view must reach n − 1 tokens to the left, not n: the last token is in it from the beginning.":
-            lambda n, k, g: needed(n + 1, k, g),
-        "All layers count as undilated: layer l adds (k − 1) · growth ** l.": lambda n, k, g: needed(n, k, 1),
-        "The dilation of the first layer is growth ** 0 = 1.": lambda n, k, g: needed(n, k, g, g),
-        "This is one layer less than it takes: round up.": lambda n, k, g: max(0, needed(n, k, g) - 1),
-        "This is one layer more than it takes.": lambda n, k, g: needed(n, k, g) + 1,
+        "The holes are filled here: a far input is seen, and a nearer one need not be.": filled,
+        "The dilation of the first layer is growth ** 0 = 1.": lambda n, k, g, m: view(n, k, g, m, first=1),
+        "A layer of width k takes k inputs, the token itself among them, so it goes k − 1 steps back.":
+            lambda n, k, g, m: view(n, k + 1, g, m),
+        "All layers count as undilated: layer l takes steps of growth ** l.":
+            lambda n, k, g, m: view(n, k, 1, m),
+        "Layers work one upon the other: a step of one is added to a step of each other.": either,
+        "The order is reversed: the last entry belongs to the last input, which is always seen.":
+            lambda *case: view(*case).flip(0),
+        "This has one layer too few.": lambda n, k, g, m: view(n, k, g, max(0, m - 1)),
+        "This has one layer too many.": lambda n, k, g, m: view(n, k, g, m + 1),
+        "What lies before the first input is zeros; here it comes round to the end of the list.":
+            lambda *case: view(*case, wraps=True),
     }  # fmt: skip
     for sentence, wrong in typical.items():
-        expect(any(given[case] != wrong(*case) for case in STACKS), sentence)
-    for (n, k, growth), layers in true.items():
-        mine = given[n, k, growth]
-        expect(mine == layers, f"{n=}, {k=}, {growth=}: it takes {layers} layers, and yours says {mine}.")
+        expect(any(not torch.equal(given[case], wrong(*case)) for case in STACKS), sentence)
+    for n, k, growth, layers in STACKS:
+        true, mine = (
+            x.nonzero().flatten().tolist() for x in (view(n, k, growth, layers), given[n, k, growth, layers])
+        )
+        expect(mine == true, f"{n=}, {k=}, {growth=}, {layers=}: it sees {true}, and yours says {mine}.")
 
 
-def needed(n, k, growth, dilation=1):
-    """The number of layers until the last of n outputs sees the first input, for a growth of at most k."""
-    view, layers = 1, 0
-    while view < n:
-        view, layers, dilation = view + (k - 1) * dilation, layers + 1, dilation * growth
-    return layers
+def most_frequent(n):
+    """How often, on average, the most frequent of n random digits occurs among them."""
+    lists = list(product(range(10), repeat=n))
+    return sum(max(map(digits.count, digits)) for digits in lists) / len(lists)
+
+
+@exercise
+def best_latest(yours):
+    """how often the latest digit can be said at best, without any order"""
+    sizes = 1, 2, 3, 4
+    given = [yours(n) for n in sizes]
+    expect(all(isinstance(g, int | float) for g in given), "The share should be a number, such as 0.55.")
+    typical = {
+        "The tokens are seen, though not their order: more than a blind guess is possible.": lambda n: 0.1,
+        "That would be so if all n digits were different; they are random, and some are equal.":
+            lambda n: 1 / n,
+        "That is what one gets by saying the digit of any pair; the digit that occurs most often is more "
+        "often the latest.":
+            lambda n: 0.1 + 0.9 / n,
+        "This is how often the most frequent digit occurs; divide by n.": most_frequent,
+        "With n digits that are all told in order this would be so; here no one says which is the latest.":
+            lambda n: 1,
+    }  # fmt: skip
+    for sentence, wrong in typical.items():
+        expect(any(abs(g - wrong(n)) > 1e-6 for g, n in zip(given, sizes, strict=True)), sentence)
+    for g, n in zip(given, sizes, strict=True):
+        true = most_frequent(n) / n
+        expect(abs(g - true) < 1e-6, f"With {n} pairs the best share is {true:.4f}, and yours says {g:.4f}.")
 
 
 @exercise
@@ -183,6 +285,11 @@ def recall_by_hand(yours):
     given = yours()
     expect(isinstance(given, tuple | list) and len(given) == 3, "Return three tensors: W_q, W_k and W_v.")
     W_q, W_k, W_v = (torch.as_tensor(W).double() for W in given)
+    for name, W in (("W_q", W_q), ("W_k", W_k), ("W_v", W_v)):
+        expect(
+            W.dim() != 2 or W.shape[0] != 43 or W.shape[1] == 43,
+            f"{name} is transposed: it is applied as x @ {name}.T, so it has 43 columns, not 43 rows.",
+        )
     d_k = W_q.shape[0]
     expect_shape(W_q, (d_k, 43), "W_q")
     expect_shape(W_k, (d_k, 43), "W_k")

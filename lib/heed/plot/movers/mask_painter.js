@@ -1,4 +1,4 @@
-// A mask to paint: which key each query sees, the weights that come of it, and what leaks.
+// A mask to paint: which key each query sees, the weights that come of it, what two layers make of it, and what leaks.
 const figure = (given, title, again) => {
   const { tokens, scores } = given, n = tokens.length, pads = tokens.map(token => token === given.pad);
   const mask = given.mask.map(row => row.map(Boolean));
@@ -55,6 +55,18 @@ const figure = (given, title, again) => {
   };
   grid.onpointerup = grid.onpointercancel = () => { painting = null; };
 
+  // The table below: on which tokens each output depends, directly or through two layers, of which each keeps its input.
+  const pairs = tokens.map(() => tokens.map(() => make("span", { className: "heed-pair", role: "img" })));
+  const table = make("div", { className: "heed-grid", role: "group", ariaLabel: "what two layers know: outputs in rows, tokens in columns" },
+    make("span", { className: "heed-axis" }, "output ↓", make("br"), "token →"), ...tokens.map((token, j) => head(token, `token ${j + 1}`, tall)),
+    make("span", { className: "heed-legend" }, "1: looks at it", make("br"), "2: by way of another"),
+    ...tokens.flatMap((token, i) => [head(token, `output ${i + 1}`), ...pairs[i], make("span")]));
+  table.style.setProperty("--n", n);
+  const layers = (i, j) => mask[i][j] ? "1" : tokens.some((_, m) => mask[i][m] && mask[m][j]) ? "2" : i === j ? "·" : "";
+  const leak = (i, j) => pads[i] || i === j ? "" : pads[j] ? "padding" : j > i ? "future" : "";
+  const body = document.createDocumentFragment();
+  body.append(grid, table);
+
   const fill = rule => make("button", { type: "button", onclick: () => {
     mask.forEach((row, i) => row.forEach((_, j) => { row[j] = rule[1](i, j); }));
     again();
@@ -70,7 +82,7 @@ const figure = (given, title, again) => {
     return e.map(each => sum ? each / sum : 0);
   };
   const paint = () => {
-    const leaks = [], nowhere = [];
+    const leaks = [], nowhere = [], passed = [];
     const named = js => `key ${js.map(j => `${j + 1} (${tokens[j]})`).join(", ")}`;
     tokens.forEach((token, i) => {
       const w = weights(i), seen = tokens.map((_, j) => j).filter(j => mask[i][j]);
@@ -92,10 +104,20 @@ const figure = (given, title, again) => {
         cell.className = `${mask[i][j] ? "heed-may" : ""} ${leak ? "heed-leak" : ""} ${w[j] > 0.69 ? "heed-strong" : ""}`;
       });
     });
+    pairs.forEach((row, i) => row.forEach((cell, j) => {
+      const way = layers(i, j), bad = way && leak(i, j);
+      if (bad && way === "2") passed.push(`output ${i + 1} knows ${bad === "future" ? "the future" : bad}, token ${j + 1} (${tokens[j]})`);
+      cell.textContent = way;
+      cell.title = cell.ariaLabel = `output ${i + 1} ${tokens[i]}, token ${j + 1} ${tokens[j]}: `
+        + ({ 1: "looks at it", 2: "through two layers", "·": "its own" }[way] || "does not depend on it") + (bad ? `, ${bad}` : "");
+      cell.className = `heed-pair ${way ? "heed-way" : ""} ${bad ? "heed-leak" : ""}`;
+    }));
     const some = leaks.length > 3 ? `${leaks.slice(0, 2).join("; ")}; and ${leaks.length - 2} more` : leaks.join("; ");
     const rows = nowhere.map(i => i + 1).join(", ");
+    const on = passed.length > 2 ? `${passed[0]}; and ${passed.length - 1} more` : passed.join("; ");
     return (leaks.length ? `Leaks: ${some}.` : "No leak: no query sees the future or padding.")
+      + (on ? ` Two layers pass on: ${on}.` : "")
       + (rows ? ` May look nowhere: query ${rows}; all its weights are 0.` : "");
   };
-  return { controls: [presets], body: grid, paint };
+  return { controls: [presets], body, paint };
 };
