@@ -5,7 +5,7 @@ from math import tanh
 
 import torch
 
-from heed.check import AUTOGRAD, exercise, expect, expect_close, without
+from heed.check import AUTOGRAD, exercise, expect, expect_close, expect_shape, without
 from heed.evaluate import Span
 
 
@@ -51,6 +51,60 @@ def remember(yours):
     near(h, -1, f"After {len(many)} other words the state has left −1, it is {h:.2f}.")
     h = last([*many, 1])
     near(h, 1, f"A “not” after {len(many)} other words is missed, h is {h:.2f}.")
+
+
+def kept_in(weights, words):
+    """The states of a GRU with one number of state that reads words, (n, 2)."""
+    W_x, W_h, b_x, b_h = weights
+    h, states = torch.zeros(1, 1, dtype=torch.float64), []
+    for word in words:
+        r_x, z_x, g_x = (word[None] @ W_x.T + b_x).chunk(3, dim=-1)
+        r_h, z_h, g_h = (h @ W_h.T + b_h).chunk(3, dim=-1)
+        r, z = torch.sigmoid(r_x + r_h), torch.sigmoid(z_x + z_h)
+        h = z * h + (1 - z) * torch.tanh(g_x + r * g_h)
+        states.append(h.item())
+    return states
+
+
+@exercise
+@without(*AUTOGRAD, sentence="`{}` trains: the numbers are to be chosen by hand.")
+def drawer(yours):
+    """what was put in is there a thousand words later, and is replaced at once"""
+    answer = yours()
+    right = isinstance(answer, tuple | list) and len(answer) == 4 and all(map(torch.is_tensor, answer))
+    expect(right, "Return four tensors: W_x, W_h, b_x and b_h.")
+    weights = [part.detach().double() for part in answer]
+    shapes = {"W_x": (3, 2), "W_h": (3, 1), "b_x": (3,), "b_h": (3,)}
+    for part, (name, shape) in zip(weights, shapes.items(), strict=True):
+        expect_shape(part, shape, name)
+    put = torch.tensor([[1.0, 1], [-1, 1], [1, 1], [-1, 1]], dtype=torch.float64)
+    values = torch.randint(0, 2, (1000,)) * 2 - 1
+    values[:3] = -1
+    waits = torch.stack([values, torch.zeros(1000)], dim=-1).double()
+
+    def far_off(words, wanted):
+        return max(abs(h - w) for h, w in zip(kept_in(weights, words), wanted, strict=True)) >= 0.1
+
+    at_once, there = far_off(put, put[:, 0]), torch.cat([put[:1], waits])
+    flipped = torch.stack([there[:, 0], 1 - there[:, 1]], dim=-1)
+    other_way = not far_off(flipped, [1.0] * 1001)
+    sentence = "The gate works the wrong way round: in (1.7) z = 1 keeps; where the flag is 1, z must be 0."
+    expect(not (at_once and other_way), sentence)
+    after = kept_in(weights, put)
+    said = ", ".join(f"{h:.2f}" for h in after)
+    where = "Where the flag is 1 z must be near 0, and g near the value."
+    sentence = f"+1, −1, +1, −1 were put in, one after the other, and the states are {said}. {where}"
+    expect(not at_once, sentence)
+    short = kept_in(weights, there[:4])
+    sentence = f"+1 was put in, and three words with the flag 0 later it is {short[3]:.2f}."
+    expect(short[3] > 0.5, f"{sentence} There z must be near 1, whatever the value.")
+    for sign in (1.0, -1.0):
+        words = torch.cat([torch.tensor([[sign, 1.0]], dtype=torch.float64), waits])
+        h = kept_in(weights, words)[-1]
+        sentence = f"It fades: {sign:+.0f} was put in, and a thousand words later it is {h:.2f}."
+        expect(abs(h - sign) < 0.1, f"{sentence} What is left is z to the power of 1,000.")
+    empty = kept_in(weights, waits)[-1]
+    expect(abs(empty) < 0.1, f"Nothing was put in, and after a thousand words the drawer holds {empty:.2f}.")
 
 
 @exercise
@@ -138,7 +192,7 @@ def perplexity(yours):
 
 
 @exercise
-@without(*AUTOGRAD, sentence="`{}` is autograd: use formula (1.8), one step back after the other.")
+@without(*AUTOGRAD, sentence="`{}` is autograd: use formula (1.4), one step back after the other.")
 def back_through_time(yours):
     """the gradient travels back through every step, as autograd says"""
     n, d = 5, 3
