@@ -49,6 +49,15 @@ def largest_value(q, stream):
     return best
 
 
+def first_score_for_ever(q, stream):
+    first, total, mixture = None, 0.0, 0.0
+    for k, v in stream:
+        s = q @ k / math.sqrt(len(q))
+        first = s if first is None else first
+        total, mixture = total + (s - first).exp(), mixture + (s - first).exp() * v
+    return mixture / total
+
+
 ONE_PASS = [
     ("✓", stepped()),
     ("not scaled", stepped(scale=1.0)),
@@ -59,6 +68,7 @@ ONE_PASS = [
     ("not divided by the sum", stepped(divided=False)),
     ("subtract the largest score", stepped(shift=False)),
     ("not from 0", stepped(start=0.0)),
+    ("not the first one for ever", first_score_for_ever),
     ("Only the last pair", last_value),
     ("plain mean", mean_value),
     ("Only the value of the largest", largest_value),

@@ -96,6 +96,12 @@ def one_pass(yours):
         result = yours(q, passing(lifted, v))
         expect(isinstance(result, torch.Tensor) and result.isfinite().all(), sentence)
         expect_close(result, (s + add).softmax(-1) @ v, f"the mixture, with {add:g} added to all scores,")
+    add = torch.linspace(-990, 990, 200)  # the first score is the smallest, the last one the largest
+    rising = k + (add[:, None] * math.sqrt(5) / (q @ q)) * q
+    result = yours(q, passing(rising, v))
+    expect(isinstance(result, torch.Tensor) and result.isfinite().all(),
+           "Scores may rise from -1,000 to 1,000: subtract the largest so far, not the first one for ever.")
+    expect_close(result, (s + add).softmax(-1) @ v, "the mixture, with scores that rise,")
     for n in (1, 2):
         expect_close(yours(q, passing(k[:n], v[:n])), s[:n].softmax(-1) @ v[:n], f"the mixture of {n}")
 
