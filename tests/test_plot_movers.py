@@ -284,6 +284,7 @@ def test_two_layers_are_the_square_of_one_that_keeps_its_input():
         weights = torch.rand(n, n) * torch.tensor(mask) + torch.eye(n)
         assert ((weights @ weights > 0).numpy() == (layers(mask) > 0)).all()
         assert ((layers(mask) == 1) == mask).all()
+        assert (layers(mask).diagonal() != 2).all()  # its own token an output knows without a detour
 
 
 def test_the_picture_of_a_beam():

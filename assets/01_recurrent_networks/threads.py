@@ -18,7 +18,7 @@ from torch import nn
 import heed
 
 THREADS = (1, 2)
-JOBS = {"recurrence": (32, 128), "convolution": (32, 128)}  # words, of one sentence
+JOBS = {"recurrence": (32, 128), "convolution": (32, 128, 8192)}  # words, of one sentence
 HARDWARE = "2 cores of an x86-64 server processor, shared with other work; float32"
 LOG = Path(__file__).with_name("threads.json")
 

@@ -62,7 +62,7 @@ const figure = (given, title, again) => {
     make("span", { className: "heed-legend" }, "1: looks at it", make("br"), "2: by way of another"),
     ...tokens.flatMap((token, i) => [head(token, `output ${i + 1}`), ...pairs[i], make("span")]));
   table.style.setProperty("--n", n);
-  const layers = (i, j) => mask[i][j] ? "1" : tokens.some((_, m) => mask[i][m] && mask[m][j]) ? "2" : i === j ? "·" : "";
+  const layers = (i, j) => mask[i][j] ? "1" : i === j ? "·" : tokens.some((_, m) => mask[i][m] && mask[m][j]) ? "2" : "";
   const leak = (i, j) => pads[i] || i === j ? "" : pads[j] ? "padding" : j > i ? "future" : "";
   const body = document.createDocumentFragment();
   body.append(grid, table);

@@ -68,7 +68,7 @@ def mask_painter(
 def layers(mask):
     """How many layers an output needs to reach each token: 1, 2; 0 for never; 3 where it is its own only."""
     seen = np.asarray(mask, dtype=int)
-    return np.where(seen, 1, np.where(seen @ seen, 2, 3 * np.eye(len(seen), dtype=int)))
+    return np.where(seen, 1, np.where(np.eye(len(seen)), 3, np.where(seen @ seen, 2, 0)))
 
 
 def masked(scores, mask):
