@@ -250,6 +250,20 @@ def scores_in_a_list(q, stream):
     return max(scores)
 
 
+def pairs_in_a_nested_list(q, stream):
+    box = [[]]
+    for k, v in stream:
+        box[0].append((k.tolist(), v.tolist()))
+    return torch.tensor(box[0][0][1])
+
+
+def pairs_in_a_string(q, stream):
+    text = ""
+    for k, v in stream:
+        text += f"{k.tolist()} {v.tolist()};"
+    return q
+
+
 def scores_in_a_tensor(q, stream):
     scores = torch.zeros(0, dtype=q.dtype)
     for k, _ in stream:
@@ -300,6 +314,8 @@ CHEATS = [
         lambda q, stream: torch.stack([v for _, v in stream]).mean(0))),
     ("one_pass", "What has passed is kept", instead(scores_in_a_list)),
     ("one_pass", "What has passed is kept", instead(scores_in_a_tensor)),
+    ("one_pass", "What has passed is kept", instead(pairs_in_a_nested_list)),
+    ("one_pass", "What has passed is kept", instead(pairs_in_a_string)),
     ("one_matrix", "`attention`", instead(lambda I, W, d_k: attention(*in_rows(W, I, d_k))[0].T)),
     ("one_matrix", "`attention`", instead(lambda I, W, d_k: shown(attention)(*in_rows(W, I, d_k))[0].T)),
     ("one_matrix", "`scaled_dot_product_attention`", instead(

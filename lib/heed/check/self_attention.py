@@ -41,7 +41,8 @@ def passing(keys, values):
     for k, v in zip([*keys], [*values], strict=True):
         asking = sys._getframe().f_back
         held = asking.f_locals.values() if asking else ()
-        expect(not any(isinstance(x, list | tuple | dict | set | deque) and len(x) > 9 for x in held), KEPT)
+        kinds = list | tuple | dict | set | deque | str
+        expect(not any(isinstance(x, kinds) and len(repr(x)) > 2000 for x in held), KEPT)
         yield k.clone(), v.clone()
 
 
