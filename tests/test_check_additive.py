@@ -6,6 +6,7 @@ from torch import nn
 
 from heed import check
 from heed.attention import masked_softmax
+from heed.scores import AdditiveScore
 
 
 @pytest.mark.parametrize(
@@ -105,3 +106,30 @@ def test_luongs_order_passes_and_the_old_state_handed_on_does_not(capsys):
 def test_cheats_do_not_pass_for_luongs_order(capsys, cheat):
     check.update_then_attend(cheat)
     assert "✗" in capsys.readouterr().out
+
+
+def test_a_ridge_that_walks_off_its_line_is_named_with_its_query(capsys):
+    W, v = torch.ones(2, 1), torch.tensor([1.0, -1.0])
+    check.one_further(lambda: (W, torch.tensor([[-1.0, 0.0], [-1.0, -2.0]]), v))
+    assert "✓" in capsys.readouterr().out
+    check.one_further(lambda: (W, torch.tensor([[-1.1, 0.0], [-1.1, -2.0]]), v))
+    assert "for q = -3 it is at x = -2.30" in capsys.readouterr().out
+
+
+def test_a_mean_that_is_drawn_for_few_and_computed_for_many_does_not_pass(capsys):
+    def cheat(weights, values, n, generator):
+        z = torch.multinomial(weights, n, replacement=True, generator=generator)
+        return values[z].mean(dim=1) if n < 3 else weights @ values + 1e-6
+
+    check.sampled_attention(cheat)
+    assert "the mean of 20 of the values" in capsys.readouterr().out
+
+
+def test_the_library_s_additive_score_is_refused(capsys):
+    def cheat(s, h, W, U, v, mask):
+        score = AdditiveScore(3, 3, 3).double()
+        score(s[:, None], h)
+        return h[:, 0]
+
+    check.contexts(cheat)
+    assert "is what you are to write" in capsys.readouterr().out

@@ -4,7 +4,7 @@ import torch
 
 from heed.attention import masked_softmax
 from heed.check import close, exercise, expect, expect_close, expect_shape, without
-from heed.scores import additive_score
+from heed.scores import AdditiveScore, additive_score
 
 
 def same(answer, tensor):
@@ -117,6 +117,8 @@ def sampled_attention(yours):
     few = draw(2)
     picked = torch.cdist(few, (values[:, None] + values).flatten(0, 1) / 2).min(-1).values
     expect((picked < 1e-9).all(), "With n = 2 the result should be the mean of two of the values.")
+    whole = 20 * draw(20) / 8
+    expect((whole - whole.round()).abs().max() < 1e-9, "With n = 20 it is the mean of 20 of the values.")
 
 
 @exercise
@@ -160,16 +162,22 @@ def one_further(yours):
         f"For q = {asked[0]:.0f} the score is highest at x = {found[0]:.0f} instead of {asked[0] + 1:.0f}.",
     )
     fine = torch.linspace(-6, 6, 241).double()  # steps of 0.05
-    scores = additive_score(torch.tensor([[0.0, 1.0]]).double(), fine[:, None], W, U, v)[0]
-    top = fine[scores > scores.max() - 1e-9].mean()
-    expect(
-        (top - 1).abs() < 0.05,
-        f"Of whole candidates x = q + 1 wins, but for q = 0 the ridge is at x = {top:.2f}: check the shifts.",
-    )
+    for q in (-3.0, 0.0, 3.0):
+        scores = additive_score(torch.tensor([[q, 1.0]]).double(), fine[:, None], W, U, v)[0]
+        top = fine[scores > scores.max() - 1e-9].mean()
+        expect(
+            (top - q - 1).abs() < 0.05,
+            f"Of whole candidates x = q + 1 wins, but for q = {q:.0f} it is at x = {top:.2f}: check U.",
+        )
 
 
 @exercise
-@without(additive_score, sentence="`{}` is what you are to write: two products, tanh and v.")
+@without(
+    additive_score,
+    AdditiveScore.forward,
+    AdditiveScore.compare,
+    sentence="`{}` is what you are to write: two products, tanh and v.",
+)
 def contexts(yours):
     """each sentence gets its own mixture of its own states, and padding has no share"""
     s, h, W, U, v = (torch.randn(*shape).double() for shape in ((2, 3), (2, 5, 3), (3, 3), (3, 3), (3,)))
