@@ -10,22 +10,23 @@ from chromium import PROGRAMS, Browser
 
 
 @pytest.fixture(scope="module", autouse=True)
-def dtype_of_the_file():
-    """A chapter's script computes in float64; what it sets ends with the file that runs it …"""
-    yield from kept_dtype()
+def settings_of_the_file():
+    """A chapter's script computes in float64, with one thread; that ends with the file that runs it …"""
+    yield from kept_settings()
 
 
 @pytest.fixture(autouse=True)
-def dtype_of_the_test():
+def settings_of_the_test():
     """… and what a test sets, with the test."""
-    yield from kept_dtype()
+    yield from kept_settings()
 
 
-def kept_dtype():
-    """The default dtype as it was, when the generator goes on."""
-    kept = torch.get_default_dtype()
+def kept_settings():
+    """The default dtype and the number of threads as they were, when the generator goes on."""
+    kind, threads = torch.get_default_dtype(), torch.get_num_threads()
     yield
-    torch.set_default_dtype(kept)
+    torch.set_default_dtype(kind)
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

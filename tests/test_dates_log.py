@@ -2,9 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-import torch
-
 FOLDER = Path(__file__).parents[1] / "assets" / "02_sequence_to_sequence"
 SCRIPT = FOLDER / "dates.py"
 
@@ -18,16 +15,7 @@ def test_the_log_has_three_seeds_and_the_settings_of_the_script(script, log):
         assert all(whole <= token for whole, token in zip(run["dates"], run["tokens"], strict=True))
 
 
-@pytest.fixture
-def as_before():
-    """The script sets the kind of numbers and the number of threads for its process; put both back."""
-    kind, threads = torch.get_default_dtype(), torch.get_num_threads()
-    yield
-    torch.set_default_dtype(kind)
-    torch.set_num_threads(threads)
-
-
-def test_a_short_training_is_looked_at_before_and_after(script, monkeypatch, as_before):
+def test_a_short_training_is_looked_at_before_and_after(script, monkeypatch):
     small = {"n_train": 90, "n_test": 7, "d_embed": 3, "d_hidden": 5, "batch": 11, "n_steps": 2}
     for name, value in small.items():
         monkeypatch.setitem(script.SETTINGS, name, value)

@@ -2,9 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-import torch
-
 FOLDER = Path(__file__).parents[1] / "assets" / "02_sequence_to_sequence"
 SCRIPT = FOLDER / "forms.py"
 
@@ -19,16 +16,7 @@ def test_the_log_has_three_seeds_all_forms_and_the_settings_of_dates(script, log
             assert len(run["wrong"][form]) == min(3, n_wrong)
 
 
-@pytest.fixture
-def as_before():
-    """The script sets the kind of numbers and the number of threads for its process; put both back."""
-    kind, threads = torch.get_default_dtype(), torch.get_num_threads()
-    yield
-    torch.set_default_dtype(kind)
-    torch.set_num_threads(threads)
-
-
-def test_a_short_training_reads_every_form(script, as_before):
+def test_a_short_training_reads_every_form(script):
     small = {"n_train": 90, "n_test": 7, "d_embed": 3, "d_hidden": 5, "batch": 11, "n_steps": 2}
     run = script.measure(0, script.settings() | small)
     assert run["test_set"] == 0 and run["forms"] == dict.fromkeys(script.FORMS, 0)

@@ -9,15 +9,6 @@ ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "assets" / "03_additive_attention" / "orders.py"
 
 
-@pytest.fixture
-def as_before():
-    """The script sets the kind of numbers and the number of threads for its process; put both back."""
-    kind, threads = torch.get_default_dtype(), torch.get_num_threads()
-    yield
-    torch.set_default_dtype(kind)
-    torch.set_num_threads(threads)
-
-
 def test_every_run_is_there_once_with_the_scripts_settings(script, log):
     assert log["settings"] == script.SETTINGS and log["hardware"] == script.HARDWARE
     assert [script.name_of(run) for run in log["runs"]] == script.RUNS
@@ -59,7 +50,7 @@ def test_only_input_feeding_hands_a_context_to_the_next_state(script):
         assert torch.equal(*after) == (not fed)
 
 
-def test_a_short_training_counts_every_length(script, as_before):
+def test_a_short_training_counts_every_length(script):
     small = script.SETTINGS | {"n_train": 40, "n_test_per_digits": 3, "batch": 8}
     run = script.measure(("no query", 1, 0), small)
     assert [*run["by_digits"]] == [3, 4, 5, 6] and run["n_steps"] == 1

@@ -231,7 +231,13 @@ def test_the_picture_of_one_mixture():
 def test_the_picture_of_completing():
     moved = plot.completing(PICTURES, ["cross", "ring", "bars"], 1, ORDER)
     *frames, curve = moved.figure.axes
-    assert [ax.get_title() for ax in frames] == ["0 asked", "25 asked", "50 asked", "75 asked", "100 asked"]
+    assert [ax.get_title() for ax in frames] == [
+        "0 updated",
+        "25 updated",
+        "50 updated",
+        "75 updated",
+        "100 updated",
+    ]
     first, last = (ax.images[0].get_array().reshape(-1) for ax in (frames[0], frames[-1]))
     assert (first[:50] == PICTURES[1][:50]).all() and (first[50:] == 0).all()
     assert (last == PICTURES[1]).all()
@@ -584,7 +590,7 @@ def test_a_picture_is_completed_as_numpy_says(browser, tmp_path):
         for asked in (0, 1, 60, 200):
             slide(browser, asked)
             words = browser.ask(WORDS)
-            assert words.startswith(f"{asked} pixels asked: E = {told(energies[asked], 0)}")
+            assert words.startswith(f"{asked} pixels updated: E = {told(energies[asked], 0)}")
             unknown = int((states[asked] == 0).sum())
             assert (f", and {unknown} pixels are not known." in words) == (unknown > 0)
             dark = browser.ask(

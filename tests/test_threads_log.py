@@ -16,4 +16,5 @@ def test_a_second_thread_shortens_no_chain(log):
     times = {(entry["layer"], entry["words"]): entry["milliseconds"] for entry in log["times"]}
     gain = {job: its["1"] / its["2"] for job, its in times.items()}
     assert max(gain["recurrence", n] for n in (32, 128)) < 1.1
+    assert gain["convolution", 8192] > 1.3
     assert times["recurrence", 128]["1"] > 10 * times["convolution", 128]["1"]

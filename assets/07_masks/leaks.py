@@ -24,7 +24,7 @@ LOG = Path(__file__).with_suffix(".json")
 CHAPTER = LOG.parents[2] / "chapters" / "07_masks.ipynb"
 CELLS = (  # what stands in each cell that is run, in the order of the chapter
     *("# data: known and unseen", "class Writer(", "# training: learn", "# scoring: score", "def past("),
-    *("def zero_after(", "# beginnings: ", "def real(", ".masked_fill(~mask, 0.0)  # new", "def reach("),
+    *("def zero_after(", "# prefixes: ", "def real(", ".masked_fill(~mask, 0.0)  # new", "def reach("),
 )
 SEEDS = [0, 1, 2]
 HARDWARE = "one thread on a core of an AMD EPYC (CPU)"
@@ -59,7 +59,7 @@ def measure(names, weigh, seed):
 
 
 def go_on(names, model):
-    """How many beginnings become numbers, in three ways."""
+    """How many prefixes become numbers, in three ways."""
     hide, past, real = (names[name] for name in ("hide", "past", "real"))
     found = {"alone": names["one_by_one"](model), "padded": names["finished"](model)}
     model.weigh = lambda scores, ids: hide(scores, past(ids) & real(ids))

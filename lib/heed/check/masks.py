@@ -25,7 +25,7 @@ def expect_mask(mask, true, typical):
 
 @exercise
 def cheat(yours):
-    """every place looks at the next one, and a causal mask takes exactly that score away"""
+    """every position looks at the next one, and a causal mask takes exactly that score away"""
     for n in (2, 3, 5, 12, 30):
         found = yours(n)
         expect(
@@ -43,20 +43,20 @@ def cheat(yours):
         ahead, back, own = (weights.diagonal(offset) for offset in (1, -1, 0))
         expect(
             not torch.allclose(weights, weights.new_full((), 1 / n)),
-            "All scores are equal, so every place looks everywhere.",
+            "All scores are equal, so every position looks everywhere.",
         )
         expect(
             back.min() < 0.6 or ahead.min() > 0.99,
-            "Every place looks at the one before it: W_q and W_k are exchanged, or the shift is.",
+            "Every position looks at the one before it: W_q and W_k are exchanged, or the shift is.",
         )
-        expect(own.min() < 0.6, "Every place looks at itself: one of the two matrices has to be shifted.")
+        expect(own.min() < 0.6, "Every position looks at itself: one of the two matrices has to be shifted.")
         expect(
             n < 3 or weights[:-1, 1:].argmax(-1).equal(torch.arange(n - 1)),
-            "For some places another key has the largest weight: only the score (i, i + 1) may be large.",
+            "For some positions another key has the largest weight: only the score (i, i + 1) may be large.",
         )
         expect(
             ahead.min() > 0.99,
-            f"With n = {n} the next place has only {ahead.min():.2f} of the weight: the others are n − 1, "
+            f"With n = {n} the next position has only {ahead.min():.2f} of the weight: the others are n − 1, "
             "and the score is divided by √n.",
         )
 

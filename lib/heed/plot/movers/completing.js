@@ -39,7 +39,7 @@ const figure = (given, title, again) => {
   };
   const pictures = row("picture", names, () => which, i => { which = i; });
   const harms = row("damage", HARMS.map(([word]) => word), () => harm, i => { harm = i; });
-  const steps = slider("pixels asked", [0, last, 1], 0, () => again());
+  const steps = slider("pixels updated", [0, last, 1], 0, () => again());
   const body = stage(title);
   begin_anew();
 
@@ -67,7 +67,7 @@ const figure = (given, title, again) => {
       ...[0, n, last].map(step => text(String(step), at(step, low)[0], top + tall + 22, { ...small, "text-anchor": step === last ? "end" : "middle" })),
     );
     const unknown = x.filter(value => value === 0).length;
-    return `${now} pixels asked: E = ${fixed(E, 0)}${unknown ? `, and ${unknown} pixels are not known` : ""}. ${found(x)}`.trim();
+    return `${now} pixels updated: E = ${fixed(E, 0)}${unknown ? `, and ${unknown} pixels are not known` : ""}. ${found(x)}`.trim();
   };
   return { controls: [pictures, harms, steps], body, paint };
 };

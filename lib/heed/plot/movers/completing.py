@@ -20,7 +20,7 @@ def completing(X, names, start, order, title="The torn picture is completed, and
     X: (n, d), 1 to 6 pictures of 1 and −1, as many pixels high as wide, 4 to 16
     names: n names
     start: which picture is shown first
-    order: the numbers of all pixels, in the order in which they are asked
+    order: the numbers of all pixels, in the order in which they are updated
     title: the finding
 
     Returns a Mover. Raises ValueError if these do not fit together.
@@ -48,11 +48,11 @@ def completing(X, names, start, order, title="The torn picture is completed, and
     for asked in frames:
         axes[asked].imshow(states[asked].reshape(side, side), cmap=SHADES, vmin=-1, vmax=1)
         axes[asked].set(xticks=[], yticks=[])
-        axes[asked].set_title(f"{asked} asked", fontsize=11, pad=4)
+        axes[asked].set_title(f"{asked} updated", fontsize=11, pad=4)
         for spine in axes[asked].spines.values():
             spine.set_visible(True)
     axes["energy"].plot(energies, color=COLOURS["blue"])
-    axes["energy"].set(xlabel="pixels asked", ylabel="energy E", xlim=(0, side**2), xticks=frames)
+    axes["energy"].set(xlabel="pixels updated", ylabel="energy E", xlim=(0, side**2), xticks=frames)
     axes["energy"].yaxis.set_major_formatter(lambda value, _: signed(f"{value:,.0f}"))
     return Mover("completing", given, figure, title)
 
