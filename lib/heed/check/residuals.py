@@ -168,48 +168,55 @@ def scale_for_torch(yours):
 
 
 @exercise
-def pre_norm_stack(yours):
-    """each sublayer sees a normalised x, its output is added to x itself, and the last norm ends the stack"""
-    x, *matrices = drawn((5, 6), *[(6, 6)] * 3)
-    sublayers = [lambda x, W=W: torch.tanh(x @ W) for W in matrices]
-    norms = [scaled(factor) for factor in (0.5, 1.5, 2.5)]
-    last = scaled(3.5)
+def logit_shares(yours):
+    """each part of the sum has its share of the logit, and the shares add up to it"""
+    for n, d in ((5, 6), (3, 8)):
+        parts, a, w = drawn((n, d), (d,), (d,))
+        parts = parts + torch.arange(1.0, n + 1, dtype=torch.float64)[:, None]  # their means differ
+        eps = 0.5
 
-    def run(step, end=last):
-        y = x
-        for sublayer, norm in zip(sublayers, norms, strict=True):
-            y = step(y, sublayer, norm)
-        return end(y)
+        def normal(x, root, a=a):
+            return (x - x.mean(-1, keepdim=True)) / root * a
 
-    pre = run(lambda y, f, n: y + f(n(y)))
-    out = yours(x, sublayers, norms, last)
+        def root_of(x, eps=eps, unbiased=False):
+            return (x.var(-1, unbiased=unbiased, keepdim=True) + eps).sqrt()
+
+        total = parts.sum(0)
+        root = root_of(total)
+        true = normal(parts, root) @ w
+        given = yours(parts, a, w, eps)
+        so_far = parts.cumsum(0)
+        on_the_way = normal(so_far, root_of(so_far)) @ w
+        expect_close(
+            given,
+            true,
+            f"the shares of {n} parts",
+            typical={
+                "Each part is divided by its own root, so the shares do not add up to the logit: divide all "
+                "by the root of the sum.":
+                    normal(parts, root_of(parts)) @ w,
+                "These are logits along the way, one after each layer. What has each part added?": on_the_way,
+                "These are differences of logits along the way, and each divides by another root: divide all "
+                "by the root of the sum.":
+                    torch.cat([on_the_way[:1], on_the_way.diff()]),
+                "The parts are not centred: each gives up the mean of its own entries.":
+                    (parts / root * a) @ w,
+                "The mean of the sum is taken from every part; each gives up the mean of its own entries.":
+                    ((parts - total.mean()) / root * a) @ w,
+                "The mean is taken over the parts; it belongs to the last axis.":
+                    ((parts - parts.mean(0)) / root * a) @ w,
+                "This is the unbiased deviation: divide by d, not by d − 1.":
+                    normal(parts, root_of(total, unbiased=True)) @ w,
+                "ε is missing under the root.": normal(parts, root_of(total, 0.0)) @ w,
+                "Nothing is divided: where is the root of the sum's variance?": normal(parts, 1.0) @ w,
+                "This divides by the variance; it is its root.": normal(parts, root**2) @ w,
+                "The scale a is missing.": normal(parts, root, 1.0) @ w,
+                "This is the whole logit: return one number for each part.": true.sum(),
+                "Of each part there is one number: multiply by w, and add up over the entries.":
+                    normal(parts, root),
+            },
+        )  # fmt: skip
     expect(
-        torch.equal(yours.given[0], x),
-        "The x that was handed in has changed: `x += …` writes into it. Write `x = x + …`.",
+        torch.equal(yours.given[0], parts),
+        "The parts that were handed in have changed: `parts -= …` writes into them. Say `parts = parts - …`.",
     )
-    expect_close(
-        out,
-        pre,
-        "the output",
-        typical={
-            "The last norm is missing.": run(lambda y, f, n: y + f(n(y)), end=lambda y: y),
-            "This is post-norm: the norm is around the sum.": run(lambda y, f, n: n(y + f(y))),
-            "This is post-norm without the last norm: the norm is around the sum.":
-                run(lambda y, f, n: n(y + f(y)), end=lambda y: y),
-            "The residual carries the normalised x: add what the sublayer returns to x itself.":
-                run(lambda y, f, n: n(y) + f(n(y))),
-            "There is no residual: add x.": run(lambda y, f, n: f(n(y))),
-            "The norms are not used: a sublayer sees the normalised x.": run(lambda y, f, n: y + f(y)),
-            "The norm is applied to what the sublayer returns; it belongs before the sublayer.":
-                run(lambda y, f, n: y + n(f(y))),
-            "Every layer adds to the first x; add to the x that the layer before has returned.":
-                last(x + sublayers[-1](norms[-1](x))),
-            "The last norm is applied after every layer.":
-                run(lambda y, f, n: last(y + f(n(y))), end=lambda y: y),
-        },
-    )  # fmt: skip
-
-
-def scaled(factor):
-    """A layer norm whose outputs are multiplied by a factor, so that no two are alike."""
-    return lambda x: factor * torch.nn.functional.layer_norm(x, x.shape[-1:])
