@@ -195,3 +195,52 @@ def test_logit_shares_takes_right_answers_which_add_up(capsys):
     torch.manual_seed(0)
     parts, a, w = (torch.randn(shape, dtype=torch.float64) for shape in ((4, 6), 6, 6))
     assert torch.isclose(shares(parts, a, w, 1e-5).sum(), layer_norm(parts.sum(0), (6,), a, eps=1e-5) @ w)
+
+
+THREE, B = [1, -0.5, -0.5, -0.5, 0.25, 0.25, 0.25, -0.125], [-5 / 3, 1 / 3, 1 / 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (([1 / 8, 0, 64], THREE), "✓"),
+        (([1 / 8, -1, 64], THREE), "without the identity"),
+        (([1.5, 0, 12], THREE), "three layers multiply"),
+        (([27 / 8, 0, 64], THREE), "sign of F' is reversed"),
+        (([1 / 8, 1, 64], THREE), "path past all layers gives 1"),
+        (([1 / 2, 0, 4], THREE), "factor of one layer"),
+        (([1 / 8, 0, 60], THREE), "third power"),
+        (([1 / 8, 0], THREE), "Return three factors"),
+        (([1 / 8, 0, 64], THREE[:4]), "eight paths"),
+        (([1 / 8, 0, 64], [abs(path) for path in THREE]), "where is the sign"),
+        (([1 / 8, 0, 64], [-0.5] * 8), "there are 1, 3, 3, 1"),
+    ],
+)
+def test_three_factors_names_the_mistake(answer, sentence, capsys):
+    check.three_factors(lambda: answer)
+    assert sentence in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({}, "✓"),
+        ({0: [-2, -2, 2, 2]}, "(a): these are the deviations"),
+        ({0: [-0.5, -0.5, 0.5, 0.5]}, "take its root"),
+        ({0: [-1, -1, 1]}, "has shape"),
+        ({1: [-500 / 3, 100 / 3, 100 / 3, 100]}, "the factor 100 cancels"),
+        ({1: [-5 / 12**0.5, 1 / 12**0.5, 1 / 12**0.5, 3 / 12**0.5]}, "not by d − 1"),
+        ({1: [1, 7, 7, 9]}, "mean, deviations"),
+        ({2: [1, 1, 1, 1]}, "keeps the division defined"),
+        ({3: 2}, "there is a third"),
+        ({3: 4}, "What is left of t"),
+        ({4: 3.0}, "return a function"),
+        ({4: math.sqrt}, "must add up to 0"),
+        ({4: lambda d: d - 1}, "take its root"),
+        ({4: lambda d: math.log(d)}, "tells"),
+    ],
+)
+def test_normed_on_paper_names_the_mistake(changed, sentence, capsys):
+    right = [[-1, -1, 1, 1], B, [0, 0, 0, 0], 3, lambda d: math.sqrt(d - 1)]
+    check.normed_on_paper(lambda: [changed.get(i, value) for i, value in enumerate(right)])
+    assert sentence in capsys.readouterr().out

@@ -220,3 +220,70 @@ def logit_shares(yours):
         torch.equal(yours.given[0], parts),
         "The parts that were handed in have changed: `parts -= …` writes into them. Say `parts = parts - …`.",
     )
+
+
+@exercise
+def three_factors(yours):
+    """with the identity a layer's factor is 1 + F', and paths may cancel the one past all layers"""
+    given, paths = yours()
+    given = [float(value) for value in given]
+    expect(len(given) == 3, f"Return three factors, for (a), (b) and (c); found {len(given)}.")
+    for letter, value, slope in zip("abc", given, (-0.5, -1.0, 3.0), strict=True):
+        for wrong, sentence in (
+            (slope**3, "that is the stack without the identity. Each layer adds its input to F."),
+            ((1 + slope) * 3, "three layers multiply: raise the factor of one to the third power."),
+            ((1 - slope) ** 3, "the sign of F' is reversed: y = x + F(x)."),
+            (1.0, "the path past all layers gives 1, and the other paths are added to it."),
+            (1 + slope, "that is the factor of one layer."),
+        ):
+            right = abs((1 + slope) ** 3 - wrong) < 1e-9
+            expect(right or abs(value - wrong) > 1e-9, f"({letter}) {wrong:g}: {sentence}")
+        true = (1 + slope) ** 3
+        expect(abs(value - true) < 1e-6, f"({letter}) {value:g}: what is 1 + F' here, and its third power?")
+    paths = sorted(float(value) for value in paths)
+    expect(len(paths) == 8, f"Three layers have eight paths; found {len(paths)}.")
+    expect(min(paths) < 0, "A path through one layer has the factor F' = -1/2: where is the sign?")
+    true = sorted((-0.5) ** k for k in (0, 1, 1, 1, 2, 2, 2, 3))
+    expect(all(abs(a - b) < 1e-6 for a, b in zip(paths, true, strict=True)),
+           "Through k layers a path has the factor (-1/2)^k, and there are 1, 3, 3, 1 of them.")  # fmt: skip
+
+
+@exercise
+def normed_on_paper(yours):
+    """layer norm sees neither shift nor factor, and no entry of d can exceed the root of d - 1"""
+    a, b, c, n_outputs, largest = yours()
+    cases = (
+        ("a", a, [-1, -1, 1, 1], {
+            "these are the deviations; divide them by their root mean square": [-2, -2, 2, 2],
+            "the variance is not the divisor: take its root": [-0.5, -0.5, 0.5, 0.5],
+            "divide by d, not by d − 1": [-(0.75**0.5), -(0.75**0.5), 0.75**0.5, 0.75**0.5],
+        }),
+        ("b", b, [-5 / 3, 1 / 3, 1 / 3, 1], {
+            "the factor 100 cancels": [-500 / 3, 100 / 3, 100 / 3, 100],
+            "these are the deviations; divide them by their root mean square": [-500, 100, 100, 300],
+            "divide by d, not by d − 1": [-5 / 12**0.5, 1 / 12**0.5, 1 / 12**0.5, 3 / 12**0.5],
+        }),
+        ("c", c, [0, 0, 0, 0], {
+            "all deviations are zero, and ε keeps the division defined": [1, 1, 1, 1],
+            "the mean is subtracted first": [3, 3, 3, 3],
+        }),
+    )  # fmt: skip
+    for letter, value, true, typical in cases:
+        value = torch.as_tensor(value, dtype=torch.float64)
+        expect_shape(value, (4,), f"the output of ({letter})")
+        for sentence, wrong in typical.items():
+            far = (value - torch.tensor(wrong, dtype=torch.float64)).abs().max()
+            expect(far > 5e-3, f"({letter}): {sentence}.")
+        far = (value - torch.tensor(true, dtype=torch.float64)).abs().max()
+        shown = [round(x, 3) for x in value.tolist()]
+        expect(far < 5e-3, f"({letter}) {shown}: mean, deviations, the root of the mean of their squares?")
+    expect(n_outputs != 2, "(d): there is a third, where the two entries are equal.")
+    expect(n_outputs == 3, f"(d) {n_outputs}: the deviations are (t, −t). What is left of t?")
+    expect(callable(largest), "(e): return a function of d.")
+    for d in (2, 5, 17):
+        value = float(largest(d))
+        expect(
+            abs(value - d**0.5) > 1e-6, "(e): at √d all others would be 0, and the entries must add up to 0."
+        )
+        expect(abs(value - (d - 1)) > 1e-6 or d == 2, "(e): that is the largest square; take its root.")
+        expect(abs(value - (d - 1) ** 0.5) < 1e-6, f"(e): for d = {d} the vector (1, 0, …, 0) tells.")
