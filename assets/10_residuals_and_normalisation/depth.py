@@ -2,9 +2,10 @@
 
     python depth.py
 
-writes depth.json beside this file; on one core it takes half an hour, and `python depth.py rates` (or
-`warmup`, `start`, `large`, `large_warm`, `fewer`, `longer`) measures one part alone. Three seeds each, float64, no dropout.
-There are ten tokens, and every update sees all ten; what is logged is how many the trained model says back.
+writes depth.json beside this file; on one core it takes forty minutes, and `python depth.py rates` (or
+`warmup`, `start`, `large`, `large_warm`, `fewer`, `longer`) measures one part alone. Three seeds each,
+float64, no dropout. There are ten tokens, and every update sees all ten; what is logged is how many the
+trained model says back.
 
     rates       fifty layers, five kinds of stack; 200 updates, the rate falls to 0
     warmup      the same with 50 updates of warm-up, post-norm, three rates
