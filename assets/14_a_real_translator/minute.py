@@ -13,6 +13,7 @@ little.
     frequent words     the 2,000 most frequent of them
     characters         those of the training captions
     sub-words          2,000, byte-pair encoding
+With --longer, words are trained for 300 updates as well, which takes them several times as long.
 
 averaging: 300 updates with 2,000 sub-words. The last weights alone, and the mean of the last five snapshots,
 20 updates apart: at update 160 and at update 300, with the rate as above ("falling") and with one that stays
@@ -149,13 +150,25 @@ def trained(vocabulary, pairs, seed, n, constant=False):
     return model.eval(), kept
 
 
+def write(log):
+    LOG.write_text(json.dumps(log, indent=1, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
+
+
 def main():
     words = argparse.ArgumentParser(description="Which tokens, and what averaging changes.")
     words.add_argument("--hardware", default="one core", help="in words")
+    words.add_argument("--longer", action="store_true", help="only: add words with 300 updates to the log")
     words = words.parse_args()
     train, val, test = (multi30k(split) for split in ("train", "val", "test"))
     sources, references = [pair.source for pair in test], [pair.target for pair in test]
     kinds = vocabularies([text for pair in train for text in (pair.source, pair.target)])
+    if words.longer:
+        model, _ = trained(kinds["words"], encoded(train, kinds["words"]), 0, UPDATES)
+        score = bleu(translations(model, kinds["words"], sources), references, n_resamples=1)
+        log = json.loads(LOG.read_text(encoding="utf-8"))
+        log["words, 300 updates"] = {"seed": 0, "bleu": round(score.value, 2)}
+        write(log)
+        return
     pairs = {name: encoded(train, vocabulary) for name, vocabulary in kinds.items()}
     seconds = seconds_an_update(kinds, pairs)
     checked = encoded(val[:400], kinds["sub-words"])
@@ -181,9 +194,6 @@ def main():
             for first, end in SNAPSHOTS
         }
 
-    def write():
-        LOG.write_text(json.dumps(log, indent=1, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
-
     for name, seeds in SEEDS.items():
         vocabulary, n = kinds[name], round(UPDATES * seconds["sub-words"] / seconds[name])
         read = [vocabulary.encode(source) for source in sources]
@@ -203,15 +213,15 @@ def main():
             if name == "sub-words":
                 log["averaging"][f"falling, seed {seed}"] = averages(kept)
                 last.append(kept[UPDATES])
-            write()
+            write(log)
     log["averaging"]["two seeds"] = {
         f"{i} and {j}": measured(last[i], last[j]) for i, j in ((0, 1), (0, 2), (1, 2))
     }
-    write()
+    write(log)
     for seed in (0, 1):
         kept = trained(kinds["sub-words"], pairs["sub-words"], seed, UPDATES, constant=True)[1]
         log["averaging"][f"constant, seed {seed}"] = averages(kept)
-        write()
+        write(log)
 
 
 if __name__ == "__main__":
