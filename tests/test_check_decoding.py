@@ -265,3 +265,41 @@ BLEU = {
 def test_text_bleu_names_the_mistake(capsys, sentence):
     check.text_bleu(BLEU[sentence])
     assert sentence in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "said"),
+    [
+        ("other_table", (("a b", 0.24), ("b", 0.32)), "✓"),
+        ("other_table", (("a", 0.3), ("b", 0.32)), "takes the first"),
+        ("other_table", (("b", 0.32), ("b", 0.32)), "whatever follows"),
+        ("other_table", (("b c", 0.08), ("b", 0.32)), "at each step"),
+        ("other_table", (("a b", 0.3), ("b", 0.32)), "is a factor, too"),
+        ("other_table", (("a b", 0.06), ("b", 0.32)), "and not 0.06"),
+        ("other_table", (("a b", 0.24), ("a b", 0.24)), "also keeps b"),
+        ("other_table", (("a b", 0.24), ("a", 0.3)), "what does b EOS have"),
+        ("other_table", (("a b", 0.24), ("b", 0.4)), "and not 0.4"),
+        ("other_table", 0.24, "Return two pairs"),
+        ("cache_size", (49_152, 4.19, False), "✓"),
+        ("cache_size", (30_720, 4.19, False), "source's keys"),
+        ("cache_size", (24_576, 4.19, False), "Both are kept"),
+        ("cache_size", (16_384, 4.19, False), "there are three"),
+        ("cache_size", (5, 4.19, False), "once for 12"),
+        ("cache_size", (49_152, 2.1, False), "a 2 is missing"),
+        ("cache_size", (49_152, 6.29, False), "Queries"),
+        ("cache_size", (49_152, 4.19e9, False), "10⁹"),
+        ("cache_size", (49_152, 8.39, False), "no source attention"),
+        ("cache_size", (49_152, 4.19, True), "among themselves"),
+        ("bleu_by_head", (64.0, 0.4, 1, True), "✓"),
+        ("bleu_by_head", (63.2, 0.4, 1, True), "neither are all runs"),
+        ("bleu_by_head", (70.7, 0.4, 1, True), "below 1"),
+        ("bleu_by_head", (57.1, 0.4, 1, True), "10, 9, 8 and 7"),
+        ("bleu_by_head", (64.0, 1, 1, True), "not all five"),
+        ("bleu_by_head", (64.0, 1 / 3, 1, True), "five words"),
+        ("bleu_by_head", (64.0, 0.4, 0.4, True), "Without the rule"),
+        ("bleu_by_head", (64.0, 0.4, 1, False), "a product"),
+    ],
+)
+def test_a_prediction_gets_its_sentence(capsys, name, answer, said):
+    getattr(check, name)(lambda: answer)
+    assert said in capsys.readouterr().out

@@ -415,3 +415,81 @@ def text_bleu(yours):
     copy = ["a man sleeps on a bench .", "two dogs run ."]
     perfect = math.isclose(float(yours(copy, copy)), 100.0)
     expect(perfect, "A translation that equals its reference has BLEU 100.")
+
+
+@exercise
+def other_table(yours):
+    """greedy writes a b with 0.24, and a beam of two b with 0.32"""
+    given = yours()
+    pairs = isinstance(given, tuple | list) and len(given) == 2
+    expect(pairs and all(len(pair) == 2 for pair in given), "Return two pairs, of words and a probability.")
+    (greedy, one), (beam, two) = given
+    greedy, beam = (" ".join(str(words).split()) for words in (greedy, beam))
+    expect(greedy != "a", "After a, b and EOS are equal, and greedy takes the first of them, b.")
+    expect(greedy != "b", "The most probable first token is a, whatever follows it.")
+    expect(greedy == "a b", f"Greedy does not write {greedy!r}: take the most probable token at each step.")
+    expect(not math.isclose(one, 0.3), "0.30 is the probability of a b so far; EOS is a factor, too.")
+    expect(math.isclose(one, 0.24, abs_tol=1e-6), f"a b and EOS: 0.6 · 0.5 · 0.8, and not {one:.3g}.")
+    expect(beam != "a b", "A beam of two also keeps b, and b EOS is more probable than anything from a.")
+    expect(beam != "a", "a EOS has 0.30; what does b EOS have?")
+    expect(beam == "b", f"A beam of two does not write {beam!r}: look at the second step, all five of them.")
+    expect(math.isclose(two, 0.32, abs_tol=1e-6), f"b and EOS: 0.4 · 0.8, and not {two:.3g}.")
+
+
+@exercise
+def cache_size(yours):
+    """the numbers in a hypothesis's cache, a language model's gigabytes, and whether heads matter"""
+    given = yours()
+    expect(isinstance(given, tuple | list) and len(given) == 3, "Return three things: (a), (b) and a bool.")
+    numbers, gigabytes, heads = given
+    for wrong, sentence in {
+        30_720: "(a) This is the self-attention's part; the source's keys and values are kept, too.",
+        18_432: "(a) This is the source's part; the self-attention's keys and values are kept, too.",
+        24_576: "(a) Keys or values? Both are kept.",
+        16_384: "(a) This is one layer's; there are three.",
+        61_440: "(a) The source has 12 tokens, not 20.",
+        147_456: "(a) Queries are not kept.",
+        73_728: "(a) Queries are not kept, and values are.",
+    }.items():
+        expect(numbers != wrong, sentence)
+    expect(numbers == 49_152, "(a) Layers · 2 · tokens · d_model, once for 20 tokens and once for 12.")
+    for low, high, sentence in (
+        (2.0, 2.2, "(b) A key and a value, and two bytes for each number: a 2 is missing."),
+        (1.0, 1.1, "(b) A key and a value for each token, and two bytes for each number."),
+        (6.2, 6.4, "(b) Queries are not kept."),
+        (4.1e9, 4.3e9, "(b) These are bytes; a gigabyte is 10⁹ of them."),
+        (8.3, 8.5, "(b) A language model has no source attention: one pair for each token and layer."),
+    ):
+        expect(not low < gigabytes < high, sentence)
+    expect(3.85 < gigabytes < 4.25, f"(b) Layers · 2 · tokens · d_model numbers; not {gigabytes:.3g} GB.")
+    expect(heads in (True, False), "The last answer is True or False.")
+    expect(not heads, "The heads divide d_model among themselves: more of them have shorter keys.")
+
+
+@exercise
+def bleu_by_head(yours):
+    """BLEU the other way round, a clipped share, and a zero"""
+    given = yours()
+    expect(isinstance(given, tuple | list) and len(given) == 4, "Return BLEU, two shares, a bool.")
+    value, clipped, unclipped, zero = given
+    for wrong, sentence in {
+        63.16: "(a) The equal runs are the same, and neither are all runs nor the two lengths.",
+        70.71: "(a) This translation is the shorter one: the factor for the lengths is below 1.",
+        57.15: "(a) The shares are of the runs of the translation, and that has 10, 9, 8 and 7 now.",
+    }.items():
+        expect(abs(value - wrong) > 0.06, sentence)
+    expect(
+        abs(value - scored_exchanged()) < 0.06, f"(a) BLEU is not {value:.4g}: four shares, and the factor."
+    )
+    expect(clipped != 1, "(b) The reference has `the` twice, so not all five count.")
+    expect(not math.isclose(clipped, 1 / 5), "(b) The reference has `the` twice, not once.")
+    expect(not math.isclose(clipped, 2 / 6), "(b) The share is of the translation's five words.")
+    expect(math.isclose(clipped, 2 / 5), f"(b) s₁ with the rule is not {clipped:.3g}.")
+    expect(math.isclose(unclipped, 1), "(b) Without the rule each `the` of the five is in the reference.")
+    expect(zero in (True, False), "The last answer is True or False.")
+    expect(zero, "(c) BLEU is a product: what if no run of four words is in the reference?")
+
+
+def scored_exchanged():
+    """BLEU of the shorter of the chapter's two sentences, by the longer."""
+    return scored(["A man sleeps on a bench in the park ."], ["A man is sleeping on a bench in the park ."])
