@@ -41,6 +41,9 @@ def test_the_shares_of_dates_are_those_of_the_chapter(log, answers):
 def test_the_controls_are_as_the_scoreboard_says(log, answers):
     assert "The same training without the causal mask writes none." in answers
     assert len(log["no mask"]) == len(log["no positions"]) == 2
+    goals = "1996-06-16", "2000-07-27", "2013-06-25"
+    assert [*map(sorted, log["anagrams"])] == [*map(sorted, goals)]
+    assert f"{log['anagrams'][0]} for {goals[0]}" in answers
     assert max(log["no mask"]) == 0 and 0.1 < min(log["no positions"]) <= max(log["no positions"]) < 0.3
 
 

@@ -12,6 +12,7 @@ It runs the chapter's own cells, with another number where the seed stands.
 - `dates`: section 11.4, the share of unseen dates that the Transformer writes exactly
 - `roots`: the same with the paper's schedule, whose rate falls with the root of the step
 - `no mask`, `no positions`: the same without the causal mask, and without positions; two seeds
+- `anagrams`: what it writes without positions for the first three of them, with the first seed
 - `changes`: laboratory L4, the first and the last loss with one change of the weights
 - `large`: laboratory L4, the last loss with large embedding matrices and no factor
 """
@@ -53,7 +54,7 @@ PAGE = ("def attend(", "def real(", "class Heads(nn.Module):", "class FeedForwar
         "class EncoderBlock(", "class DecoderBlock(", "def waves(", "class Embed(",
         "class Transformer(nn.Module):", "def initial(", "BEGINS = {")  # fmt: skip
 WRONG = "class Pile(EncoderDecoder):", "class NoPadding(", "def outer_x("
-WRITING = "dates", "roots", "no mask", "no positions"
+WRITING = "dates", "roots", "no mask", "no positions", "anagrams"
 UNUSED = {  # cells that a part does not need
     "begins": (*DATES, *WRONG),
     **dict.fromkeys(WRITING, (*WRONG, "def learn(", "BEGINS = {", "def loss(model, batch):")),
@@ -119,21 +120,28 @@ def main(parts):
             LOG.write_text(json.dumps(log, indent=1) + "\n", encoding="utf-8", newline="\n")
 
 
-def written(seeds=SEEDS, **changes):
-    """The share of unseen dates that the page's Transformer writes exactly, for each seed.
+def dates_of(seed, **changes):
+    """What the page's Transformer writes, trained with this seed, and what is right.
 
     changes: functions of the page that are exchanged, by name
     """
-    shares = []
-    for seed in seeds:
-        names = chapter(seed)
-        names.update(changes)
-        torch.manual_seed(seed)
-        sizes = len(names["sources"]), len(names["targets"]), 1, 64, 128, 4, 0.0
-        model = names["initial"](names["Transformer"](*sizes))
-        names["fit"](model, batches(names["encoded"], 64, seed=seed), 500)
-        shares.append(exact_match(names["write_all"](model, names["texts"]), names["goals"]))
-    return shares
+    names = chapter(seed)
+    names.update(changes)
+    torch.manual_seed(seed)
+    sizes = len(names["sources"]), len(names["targets"]), 1, 64, 128, 4, 0.0
+    model = names["initial"](names["Transformer"](*sizes))
+    names["fit"](model, batches(names["encoded"], 64, seed=seed), 500)
+    return names["write_all"](model, names["texts"]), names["goals"]
+
+
+def written(seeds=SEEDS, **changes):
+    """The share of unseen dates that it writes exactly, for each seed."""
+    return [exact_match(*dates_of(seed, **changes)) for seed in seeds]
+
+
+def bag(n, d, device=None):
+    """No positions: in the place of `waves`."""
+    return torch.zeros(n, d)
 
 
 def root(step, n_steps):
@@ -209,7 +217,8 @@ PARTS = {
     "dates": lambda names: written(),
     "roots": lambda names: written(rate=root),
     "no mask": lambda names: written((0, 1), past=lambda ids: torch.tensor(True)),
-    "no positions": lambda names: written((0, 1), waves=lambda n, d, device=None: torch.zeros(n, d)),
+    "no positions": lambda names: written((0, 1), waves=bag),
+    "anagrams": lambda names: dates_of(0, waves=bag)[0][:3],
 }
 
 if __name__ == "__main__":
