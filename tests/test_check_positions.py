@@ -185,11 +185,12 @@ ROPE = {
     "are divided by √d_model": layer(scale=lambda x, W_k: x.shape[-1] ** 0.5),
     "The softmax runs over the queries": layer(axis=-2),
     "The pairs are entries c and c + d_k/2": layer(lambda q, k, v: (by_halves(q), by_halves(k), v)),
-    "The tokens are rotated, values too": layer(lambda q, k, v: (q, k, v), early=True),
+    "The tokens are rotated, and so the values": layer(lambda q, k, v: (q, k, v), early=True),
+    "The values are rotated, too": layer(lambda q, k, v: (turn_by(q), turn_by(k), turn_by(v))),
     "`scaled_dot_product_attention` is not yours": fused,
     "`rotated` is not yours": lambda x, W_q, W_k, W_v: rotated(x @ W_q.T),
     "What was given is changed": in_place,
-    "has shape (2, 3)": lambda x, W_q, W_k, W_v: layer()(x, W_q, W_k, W_v)[:, -1],
+    "has shape (2, 4)": lambda x, W_q, W_k, W_v: layer()(x, W_q, W_k, W_v)[:, -1],
 }
 
 

@@ -1,4 +1,4 @@
-"""The committed log behind sections 9.1 to 9.3: it belongs to its script, and carries what the chapter says."""
+"""The committed log behind sections 9.1 to 9.3: it is its script's, and carries what the chapter says."""
 
 from pathlib import Path
 

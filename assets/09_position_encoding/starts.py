@@ -4,10 +4,10 @@
 
 writes starts.json beside this file, in about five minutes on one core. Model, task and training are those
 of sections 9.1 to 9.4: one layer of self-attention, 64 wide, says who owes whom. It is shown positions in
-one of four ways: not at all, by a random vector for each, by the hands of 32 dials, and by turning queries and
-keys (RoPE). Training sentences begin at position 0, or, where the log says so, at one that is drawn for each
-batch from 0 to 199. The test has 1,000 sentences, each with its two names exchanged, too: whoever does not see
-the order gives no more than half of the right answers.
+one of four ways: not at all, by a random vector for each, by the hands of 32 dials, and by turning
+queries and keys (RoPE). Training sentences begin at position 0, or, where the log says so, at one that is
+drawn for each batch from 0 to 199. The test has 1,000 sentences, each with its two names exchanged, too:
+whoever does not see the order gives no more than half of the right answers.
 """
 
 import json
@@ -129,9 +129,7 @@ def score(model, start=0):
 
 def main():
     """Measure everything, and put each entry into the log as soon as it is done."""
-    log = {
-        "what": "share of right answers among 2,000, by the position at which the test sentences begin"
-    }
+    log = {"what": "share of right answers among 2,000, by the position at which the test sentences begin"}
     log["versions"] = {
         "heed": heed.__version__,
         "torch": torch.__version__,

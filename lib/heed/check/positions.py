@@ -175,7 +175,7 @@ def mixed(q, k, v, mask, scale, after=False, axis=-1):
 @without(torchs=("scaled_dot_product", "multi_head_attention"), library=True, sentence=OWN)
 def causal_rope(yours):
     """one causal layer with RoPE gives what torch's fused function gives"""
-    for b, n, d_model, d_k, d_v in ((2, 5, 8, 6, 3), (3, 7, 6, 4, 10), (1, 1, 4, 2, 2)):
+    for b, n, d_model, d_k, d_v in ((2, 5, 8, 6, 4), (3, 7, 6, 4, 3), (1, 1, 4, 2, 2)):
         x = torch.randn(b, n, d_model, dtype=torch.float64)
         W_q, W_k, W_v = (torch.randn(rows, d_model, dtype=torch.float64) for rows in (d_k, d_k, d_v))
         q, k, v = x @ W_q.T, x @ W_k.T, x @ W_v.T
@@ -210,8 +210,8 @@ def causal_rope(yours):
                 mixed(*halves, v, past, root),
         }  # fmt: skip
         early = turned(x)
-        for values, what in ((v, "The tokens are rotated"), (early @ W_v.T, "The tokens are rotated, values too")):
-            sentence = f"{what}; project first, and rotate queries and keys."
+        for values, too in ((v, ""), (early @ W_v.T, ", and so the values")):
+            sentence = f"The tokens are rotated{too}; project first, and rotate queries and keys."
             typical[sentence] = mixed(early @ W_q.T, early @ W_k.T, values, past, root)
         if d_v % 2 == 0:
             typical["The values are rotated, too; what is mixed must not depend on where it stands."] = mixed(
