@@ -25,6 +25,17 @@ def code(pos, d):
     return paired(angle.sin(), angle.cos())
 
 
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        ("d", "✓"), ("cd", "(c) cannot"), ("bd", "(b) cannot"), ("ad", "(a) cannot"), ("", "(d) notices"),
+        ("dx", "called a to d"),
+    ],
+)  # fmt: skip
+def test_who_notices_names_the_mistake(capsys, answer, sentence):
+    assert sentence in said(capsys, "who_notices", lambda: answer)
+
+
 def looped(pos, d):
     rows = [code(one, d) for one in pos.flatten()]
     return torch.stack(rows).view(*pos.shape, d)

@@ -36,6 +36,20 @@ def loops(yours):
 
 
 @exercise
+def who_notices(yours):
+    """a sum has no order, however many layers of sums there are; what sees its neighbours has one"""
+    said = {*yours()}
+    expect(said <= {*"abcd"}, f"The models are called a to d; found {sorted(map(str, said))}.")
+    for letter, sentence in {
+        "a": "(a) cannot notice: a mean is the same in any order, and what reads it out sees nothing else.",
+        "b": "(b) cannot notice: the first layer shuffles its outputs with its inputs, and so do all others.",
+        "c": "(c) cannot notice: *who?* sees every token, so one layer gives it the same two sums.",
+    }.items():
+        expect(letter not in said, sentence)
+    expect("d" in said, "(d) notices: a convolution gives *owes* a vector that depends on its neighbours.")
+
+
+@exercise
 @without(sinusoids, "hands")
 def code_at(yours):
     """the hands of all dials, at any position and in any shape"""
