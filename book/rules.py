@@ -22,7 +22,6 @@ from notebooks import ROOT, SETUP, is_solution, normal, notebooks, number, read,
 LONGEST = 40  # lines of a code cell
 WIDTH = 80  # columns of a code cell: the page of the HTML edition holds them
 EXERCISES = 8
-OLD = {9}  # not yet in the form; this only shrinks
 BOUNDS = {  # what a body may ask for; chapter 11 holds a whole Transformer
     "words": (2000, 3000),
     "lines": (150, 220),
@@ -436,22 +435,13 @@ def rules(path):
     """The rules that hold for this notebook."""
     if is_solution(path):
         return ANY + SOLUTIONS
-    return ANY + CHAPTER + FORM * (number(path) > 0 and number(path) not in OLD)
+    return ANY + CHAPTER + FORM * (number(path) > 0)
 
 
 def complaints(path):
     """Everything the rules have to say about this notebook."""
     notebook = read(Path(path))
     return [f"{rule.__name__}: {line}" for rule in rules(path) for line in rule(path, notebook)]
-
-
-def overdue(paths):
-    """Complaints: a chapter that has the form stands in OLD."""
-    for path in paths:
-        notebook = read(path)
-        if number(path) in OLD and not is_solution(path):
-            if not any(line for rule in FORM for line in rule(path, notebook)):
-                yield f"{path.name} has the form: take {number(path)} out of OLD in book/rules.py"
 
 
 # --- What holds between the chapters ------------------------------------------------------------------------

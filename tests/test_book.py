@@ -7,7 +7,7 @@ pyproject.toml collects `chapters/` beside `tests/`, and conftest.py adds what n
 import pytest
 from course_map import README, readme
 from notebooks import COVER, cover, is_solution, notebooks, number
-from rules import complaints, overdue, shows_the_library
+from rules import complaints, shows_the_library
 
 PAGES = notebooks()
 PROMISED = {0, 1, 2, 3}
@@ -28,10 +28,6 @@ def hold(complaints):
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: f"{'solutions/' * is_solution(path)}{path.stem}")
 def test_a_stored_notebook_keeps_the_rules(path):
     hold(complaints(path))
-
-
-def test_the_list_of_chapters_that_lack_the_form_only_shrinks():
-    hold(overdue(PAGES))
 
 
 @whole

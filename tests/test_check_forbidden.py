@@ -33,7 +33,7 @@ from heed.data import Batch, TokenBatches, pad, pad_batch
 from heed.evaluate import bleu, bleu_of, sentence_counts
 from heed.loss import label_smoothing, smoothed
 from heed.memory import HopfieldNetwork, agree
-from heed.position import sinusoids
+from heed.position import rotated, sinusoids
 from heed.scale import linear_attention, linear_recurrent, online_softmax, tiled_attention
 from heed.scores import additive_score
 from heed.tasks import hulls
@@ -160,12 +160,12 @@ def heads_as_a_module(q, k, v, *given):
 
 def in_a_loop(pos, d):
     rates = torch.tensor([10_000 ** (-c / d) for c in range(0, d, 2)], dtype=torch.float64)
-    return torch.stack([(pos * rates).sin(), (pos * rates).cos()], -1).flatten()
+    angle = pos[..., None] * rates
+    return torch.stack([angle.sin(), angle.cos()], -1).flatten(-2)
 
 
-def nearest_row(codes, shift):
-    table = sinusoids(5000, codes.shape[1])
-    return table[(codes @ table.T).argmax(-1) + shift]
+def rope_fused(x, W_q, W_k, W_v):
+    return scaled_dot_product_attention(x @ W_q.T, x @ W_k.T, x @ W_v.T, is_causal=True)
 
 
 def connected(layer, x, memory, source_mask, target_mask):
@@ -340,11 +340,14 @@ CHEATS = [
     ("many_heads", "`MultiHead`", after(in_a_class("MultiHead", "forward"))),
     ("many_heads", "there is a loop", instead(heads_in_a_loop)),
     ("many_heads", "there is a loop", sentence_by_sentence),
-    ("code_of", "`sinusoids`", instead(lambda pos, d: sinusoids(pos + 1, d)[-1])),
-    ("code_of", "`sinusoids`", instead(lambda pos, d: shown(sinusoids)(pos + 1, d)[-1])),
-    ("code_of", "`clock_hands`", after(defined("clock_hands"))),
-    ("code_of", "made in a loop", instead(in_a_loop)),
-    ("moved", "from a table", instead(nearest_row)),
+    ("code_at", "`sinusoids`", instead(lambda pos, d: sinusoids(pos.numel(), d))),
+    ("code_at", "`sinusoids`", instead(lambda pos, d: shown(sinusoids)(pos.numel(), d))),
+    ("code_at", "`hands`", after(defined("hands"))),
+    ("code_at", "made in a loop", instead(in_a_loop)),
+    ("causal_rope", "`scaled_dot_product_attention`", instead(rope_fused)),
+    ("causal_rope", "`rotated`", after(lambda: rotated(torch.ones(2, 2)))),
+    ("causal_rope", "`causal_mask`", after(lambda: causal_mask(3))),
+    ("four_scores", "`attention`", after(lambda: attention(*torch.ones(3, 2, 2)))),
     ("rotated_halves", "`rotated_by_halves`", after(defined("rotated_by_halves"))),
     *(("norm_backward", name, cheat) for name, cheat in AUTOGRAD.items()),
     ("norm_backward", "`grad` is not the exercise", instead(norm_by_autograd)),
@@ -413,7 +416,7 @@ def test_what_is_forbidden_is_refused_and_named(capsys, name, sentence, cheat):
 
 def test_each_check_that_forbids_something_is_among_them():
     forbid = {name for name in RIGHT if hasattr(getattr(check, name), "without")}
-    inside = {"closeness", "moved", "transformer_from_nothing"}  # these look for themselves
+    inside = {"closeness", "transformer_from_nothing"}  # these look for themselves
     assert {name for name, *_ in CHEATS} == forbid | inside
 
 

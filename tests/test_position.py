@@ -151,7 +151,7 @@ def test_a_new_relative_bias_prefers_nothing():
 
 
 def test_a_rotation_on_paper():
-    """base 1: every clock turns by one radian a position."""
+    """base 1: every dial turns by one radian a position."""
     x = torch.tensor([[1.0, 0.0, 0.0, 1.0]] * 3, dtype=torch.float64)
     for pos, row in enumerate(rotated(x, base=1.0).tolist()):
         expected = [math.cos(pos), math.sin(pos), -math.sin(pos), math.cos(pos)]

@@ -1,4 +1,4 @@
-"""The committed log behind section 9.6: it belongs to its script, and carries what the chapter says."""
+"""The committed log behind F4 of chapter 09: it belongs to its script, and carries what the chapter says."""
 
 from pathlib import Path
 

@@ -157,7 +157,7 @@ class ALiBi(MultiHeadAttention):
 
 
 def rotated(x, start=0, base=10_000.0):
-    """Rotate each pair of entries by the angle of its clock at its position.
+    """Rotate each pair of entries by the angle of its dial at its position.
 
         (a, b) → (a cos θ − b sin θ, a sin θ + b cos θ)
         θ = pos / base^(2c/d_k) for pair c of the entries

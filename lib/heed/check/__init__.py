@@ -22,7 +22,7 @@ with one, it computes before. What an exercise forbids, or what leaves nothing o
 
     @exercise
     @without(sinusoids)
-    def code_of(yours): ...
+    def code_at(yours): ...
 """
 
 import dis

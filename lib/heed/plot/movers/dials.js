@@ -1,8 +1,8 @@
-// A position as hands on dials, and the same position k further on: every hand turns by its own fixed angle.
+// A position as hands on dials, and the same position Δ further on: every hand turns by its own fixed angle.
 const figure = (given, title, again) => {
   const { d, most } = given, speeds = Array.from({ length: d / 2 }, (_, i) => 10000 ** (-2 * i / d));
   const pos = slider("position", [0, most, 1], given.position, again);
-  const shift = slider("shift k", [0, most, 1], given.shift, again);
+  const shift = slider("shift Δ", [0, most, 1], given.shift, again);
   const body = stage(title);
   const code = at => speeds.map(speed => [Math.sin(at * speed), Math.cos(at * speed)]);
   const product = (p, k) => {
@@ -46,12 +46,12 @@ const figure = (given, title, again) => {
         text(fixed(tick, 0), left - 6, y(tick) + 4, { "text-anchor": "end", class: "heed-small heed-soft" }),
       ]),
       ...[0, most / 2, most].map(tick => text(tick, x(tick), foot + 17, { class: "heed-small heed-soft" })),
-      text("shift k", x(most / 4), foot + 17, { class: "heed-small" }),
+      text("shift Δ", x(most / 4), foot + 17, { class: "heed-small" }),
       draw("polyline", { points: curve.join(" "), fill: "none", stroke: "var(--green)", "stroke-width": 2 }),
       draw("circle", { cx: x(k), cy: y(whole), r: 6, fill: "var(--green)" }),
     );
     return `From position ${p} (blue) to ${p + k} (orange, dashed) each hand turns by its own angle, in radians: the `
-      + `same at every position. The dot product, the sum of the cosines, is ${fixed(whole)}; it depends on k alone.`;
+      + `same at every position. The dot product, the sum of the cosines, is ${fixed(whole)}; it depends on Δ alone.`;
   };
   return { controls: [pos, shift], body, paint };
 };

@@ -10,10 +10,10 @@ MOST = 60  # positions, and the largest shift
 
 
 def dials(d=8, position=5, shift=3, title="A shift turns each hand by its own angle, at every position"):
-    """Show two positions, k apart, as hands on d/2 dials, with their dot product; the reader moves both.
+    """Show two positions, Δ apart, as hands on d/2 dials, with their dot product; the reader moves both.
 
     Hand i starts at 12 and turns clockwise by 1 / 10000^{2i/d} for each position (Vaswani et al. 2017,
-    section 3.5), so its tip is (sin, cos). Below stands the dot product against k: its curve stays where it
+    section 3.5), so its tip is (sin, cos). Below stands the dot product against Δ: its curve stays where it
     is when the position moves.
 
     d: width of the code, even, from 2 to 16
@@ -48,7 +48,7 @@ def dials(d=8, position=5, shift=3, title="A shift turns each hand by its own an
     products = np.cos(shifts[:, None] / 10_000 ** (2 * np.arange(d // 2) / d)).sum(axis=1)
     ax.plot(shifts, products, color=COLOURS["green"])
     ax.plot([shift], [(here * there).sum()], "o", color=COLOURS["green"], markersize=8)
-    ax.set(xlabel="shift k", ylabel="dot product", ylim=(None, d / 2 + 0.4), yticks=(0, d / 4, d / 2))
+    ax.set(xlabel="shift Δ", ylabel="dot product", ylim=(None, d / 2 + 0.4), yticks=(0, d / 4, d / 2))
     ax.set_title(
         f"blue: position {position}, orange: {position + shift}; dot product "
         + signed(f"{(here * there).sum():.2f}"),
