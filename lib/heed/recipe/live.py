@@ -1,7 +1,8 @@
 """A trained translator for a browser: its weights as a script, and the page that translates with them.
 
-The forward pass is plain JavaScript (translator.js beside this file), the page around it is live.js and live.css. A
-page that was opened from the disk may not fetch a file, but it may load a script: so the weights are one.
+The forward pass is plain JavaScript (translator.js beside this file), the page around it is live.js and
+live.css. A page that was opened from the disk may not fetch a file, but it may load a script: so the weights
+are one.
 """
 
 import base64
@@ -13,10 +14,10 @@ import numpy as np
 
 from heed import bpe
 from heed.recipe.export import check_exportable, to_numpy
-from heed.recipe.translator import load_translator
 
 KINDS = ("int8", "bfloat16", "float32")
 LEAST = 4  # rows of a matrix: translator.js computes four at a time
+LANGUAGES = {"German": "de", "English": "en"}
 
 
 def script(translator, kind="int8"):
@@ -95,3 +96,64 @@ def rounded(values):
     scale = np.abs(values).max(axis=1, keepdims=True) / np.float32(127)
     scale[scale == 0] = 1  # a row of zeros
     return scale, np.rint(values / scale).astype(np.int8)
+
+
+def part(address="", examples=(), languages=("source", "translation"), before=""):
+    """The part of a page that translates: a field for a sentence, the translation, where the model looks.
+
+    address: of the file that `script` is written into, as the page names it; "" if the page holds the script
+    examples: sentences to choose from
+    languages: what the two fields are called; the language itself, where it has a name, is marked as such
+    before: what is said, as text, before the first key
+
+    Returns HTML that needs nothing else but that file.
+    """
+    read, written = languages
+    marks = [f' lang="{LANGUAGES[name]}"' if name in LANGUAGES else "" for name in languages]
+    buttons = "".join(
+        f'<button type="button" class="heed-example"{marks[0]}>{escape(text)}</button>' for text in examples
+    )
+    looks = _beside("../plot/explorer.css") + _beside("live.css")
+    engine = json.dumps(_beside("translator.js"), ensure_ascii=False)
+    return f"""<div class="heed-explorer heed-translator" role="group" aria-label="translator" \
+data-weights="{escape(address)}">
+<style>{looks}</style>
+<noscript><p>Here stands a translator that needs JavaScript.</p></noscript>
+<form hidden>
+<label>{escape(read)}<textarea rows="2" autocomplete="off" spellcheck="false"{marks[0]}></textarea></label>
+<div class="heed-controls"><button type="submit">Translate</button><label>search <select>\
+<option value="1">greedy</option><option value="4">beam of four</option></select></label></div>
+<div class="heed-controls" role="group" aria-label="examples">{buttons}</div>
+<div>{escape(written)}</div>
+<p class="heed-said"{marks[1]} dir="auto"></p>
+<p class="heed-note">{escape(before)}</p>
+<p class="heed-heard" aria-live="polite" aria-atomic="true"></p>
+</form>
+<script>
+{{
+const TRANSLATOR = {engine};
+{_beside("live.js")}}}
+</script>
+</div>"""
+
+
+def page(translator, title="A translator", sentence=""):
+    """One HTML file that translates with a model of one's own, and needs nothing else: the model is inside.
+
+    translator: as `heed.recipe.load_translator` returns it
+    sentence: an example to begin with, or ""
+
+    Returns a string. Raises ValueError as `script` does.
+    """
+    inside = script(translator).replace("<", "\\u003c")  # a sub-word may look like the end of a script
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<title>{escape(title)}</title>\n<body class="heed-page">\n<h1>{escape(title)}</h1>\n'
+        f"<script>{inside}</script>\n{part(examples=[sentence] if sentence else [])}\n"
+    )
+
+
+def _beside(name):
+    """The text of a file beside this module."""
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")
