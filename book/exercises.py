@@ -3,8 +3,9 @@
 A Markdown cell opens with `### Exercise 3.4 · code · ●●○ · 10 min`: chapter and number, kind, difficulty,
 minutes. Hints fold out one after another, `<details><summary>Hint 1</summary> … </details>`. The kinds are
 *predict* (then run), *code* (a stub to fill; the next cell, tagged `exercise`, holds it and ends with the
-check) and *investigate*. In the solutions the same number opens each answer; for code, one cell tagged
-`solution` and at least two tagged `wrong`, typical mistakes that the check must name.
+check) and *investigate*; the other two may have a stub and a check, too. In the solutions the same number
+opens each answer; where there is a check, one cell tagged `solution` and at least two tagged `wrong`, typical
+mistakes that the check must name.
 """
 
 import ast
@@ -80,8 +81,8 @@ def form_of_exercises(notebook, chapter, least=8):
     for exercise in found:
         complaints += [f"{exercise.name}: {line}" for line in form_of_one(exercise)]
     stubs = [cell for cell in notebook.cells if "exercise" in tags(cell)]
-    if len(stubs) != sum(len(e.tagged("exercise")) for e in found if e.kind == "code"):
-        complaints.append("a cell tagged exercise stands outside a code exercise")
+    if len(stubs) != sum(len(e.tagged("exercise")) for e in found):
+        complaints.append("a cell tagged exercise stands outside an exercise")
     return complaints
 
 
@@ -97,9 +98,9 @@ def form_of_one(exercise):
         yield "has an empty hint"
     if len(HINT.sub("", text).split("\n", 1)[-1].split()) < 8:
         yield "does not say what to do"
-    if exercise.kind != "code":
-        return
     stubs = exercise.tagged("exercise")
+    if exercise.kind != "code" and not stubs:
+        return
     if len(stubs) != 1 or exercise.cells[1] is not stubs[0]:
         yield "needs one code cell tagged exercise, right after its text"
         return
@@ -131,7 +132,7 @@ def form_of_solution(exercise, solution):
     words = sum(len(cell.source.split()) for cell in solution.cells if cell.cell_type == "markdown")
     if words < 20:
         yield "the solution explains nothing"
-    if exercise.kind != "code" or not exercise.tagged("exercise"):
+    if not exercise.tagged("exercise"):
         return
     right, wrong = solution.tagged("solution"), solution.tagged("wrong")
     if len(right) != 1:

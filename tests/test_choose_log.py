@@ -1,4 +1,4 @@
-"""Chapter 14's log of how the recipe was chosen belongs to the script beside it, and the README quotes it."""
+"""Chapter 14's log of how the recipe was chosen fits its script; the page of recipes quotes it."""
 
 import math
 import tomllib
@@ -53,9 +53,9 @@ def test_the_recipe_is_the_chosen_one(script, log):
     assert recipe["training"]["minutes"] == script.MINUTES
 
 
-def test_the_readme_quotes_the_mean_of_the_seeds(log):
+def test_the_recipes_page_quotes_the_mean_of_the_seeds(log):
     runs = log["clock"]["runs"][log["clock"]["chosen"]]
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "recipes/README.md").read_text(encoding="utf-8")
     for how in ("greedy", "beam of 4"):
         scores = [run[how]["bleu"] for run in runs]
         assert f"{sum(scores) / len(scores):.1f} ({min(scores):.1f} to {max(scores):.1f})" in text, how

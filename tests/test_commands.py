@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from heed import recipe
+from heed import __version__, recipe
 from heed.__main__ import main, sentence
 from heed.checkpoint import load, save
 from heed.commands import Unreadable, arriving, lines_of
@@ -738,3 +738,9 @@ def test_an_unknown_command_is_answered_before_torch_is_loaded():
     assert run.returncode == 2 and b"train" in error
     code = "import sys, heed.__main__ as m; m.parser(); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_it_says_its_version(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert end.value.code == 0 and capsys.readouterr().out == f"heed {__version__}\n"

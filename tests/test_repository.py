@@ -34,9 +34,9 @@ def read(name):
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def test_the_readmes_reading_order_is_the_librarys():
+def test_the_reading_order_on_the_librarys_page_is_the_librarys():
     (order,) = re.findall(
-        r"The library reads in the order in which it is taught: (.*?)\. ", read("README.md"), re.S
+        r"The library reads in the order in which it is taught: (.*?)\. ", read("lib/README.md"), re.S
     )
     assert re.findall(r"`(\w+)`", order) == list(heed.MODULES)
 
@@ -132,10 +132,20 @@ def test_the_readme_lists_the_chapters_that_exist_and_the_planned_ones():
 
 
 def test_the_readme_links_to_files_that_exist_and_to_its_own_repository():
+    for page in (
+        "README.md",
+        "INSTALL.md",
+        "CONTRIBUTING.md",
+        "bench/README.md",
+        "recipes/README.md",
+        "lib/README.md",
+    ):
+        links = re.findall(r"\]\(([^)]+)\)", read(page))
+        for link in links:
+            if not link.startswith("http"):
+                assert ((ROOT / page).parent / link).exists(), f"{page}: {link}"
+        assert page == "README.md" or f"]({page})" in read("README.md"), f"the README does not lead to {page}"
     links = re.findall(r"\]\(([^)]+)\)", read("README.md"))
-    for link in links:
-        if not link.startswith("http"):
-            assert (ROOT / link).exists(), link
     name = REPOSITORY.removeprefix("https://github.com/")
     colab = f"https://colab.research.google.com/github/{name}/blob/main/"
     binder = f"https://mybinder.org/v2/gh/{name}/main?labpath="

@@ -280,3 +280,47 @@ def update_then_attend(yours):
                 joined(c, new).tanh(),
         },
     )
+
+
+@exercise
+def same_key(yours):
+    """two equal keys share their weight, however sharp, and the mean of their values comes back"""
+    expect_close(
+        torch.tensor(float(yours()), dtype=torch.float64),
+        torch.tensor(5.5, dtype=torch.float64),
+        "the value",
+        typical={
+            f"{value:g}: {why}": torch.tensor(value, dtype=torch.float64)
+            for value, why in {
+                9.0: "so does a dictionary, which overwrites. Here both keys are as close to the "
+                     "query: which weights have they?",
+                2.0: "the first entry has no precedence: both keys are as close to the query.",
+                11.0: "that is the sum of the two values, and the weights sum to one: each has a half.",
+                3.5: "the other keys are farther away, and at a sharpness of 30 they have no weight.",
+            }.items()
+        },
+    )  # fmt: skip
+
+
+@exercise
+def second_stranger(yours):
+    """a second blue bar lowers the saliency by an eighth and the focus by a third"""
+    saliency, focus = (torch.tensor(float(value), dtype=torch.float64) for value in yours())
+    for value, true, what, typical in (
+        (saliency, 1.75, "the saliency", {
+            2.0: "It was 2 with eight neighbours that differ. Does the new bar differ, too?",
+            2.25: "It falls: one of the eight neighbours is at distance 0 now.",
+            1.0: "One neighbour of eight is equal now, and not half of them.",
+            14 / 9: "A bar has eight neighbours; it is not one of its own.",
+            0.25: "That is by how much it falls. What is left?",
+        }),
+        (focus, 0.6675, "the factor of the focus", {
+            0.5: "Two share now, but they take from the many as well: the orange bars held almost half.",
+            1.0: "The weights sum to one, and a second bar fits the query as well as the first.",
+            0.3387: "That is the share of one bar afterwards. Divide it by the share before.",
+            1.498: "Afterwards over before: the share falls.",
+        }),
+    ):  # fmt: skip
+        for wrong, sentence in typical.items():
+            expect(abs(value - wrong) > 0.01, sentence)
+        expect(abs(value - true) < 0.015, f"{what} is {value.item():.3g}; it should be about {true:.3g}.")

@@ -343,3 +343,104 @@ def safe_softmax(yours):
         torch.allclose(yours(loud), torch.tensor([[0.5, 0.5, 0.0]], dtype=torch.float64)),
         "Scores of 1000 go wrong: use torch's softmax, or subtract the largest score first.",
     )
+
+
+@exercise
+def equal_scores(yours):
+    """row i divides its weight equally among i keys, and the first key gets the most"""
+    weights, key, total = yours()
+    weights = torch.as_tensor(weights, dtype=torch.float64)
+    visible = torch.ones(4, 4, dtype=torch.float64).tril()
+    expect_close(
+        weights,
+        visible / visible.sum(-1, keepdim=True),
+        "the weights",
+        typical={
+            "¼ for each key that is seen: the rows do not sum to one. Divide by what is seen.":
+                visible / 4,
+            "These are ones and zeros: each row must sum to one.": visible,
+            "Each query may look back; here each looks ahead.":
+                visible.T / visible.T.sum(-1, keepdim=True),
+            "The columns sum to one here, and the rows should: each query divides a weight of 1.":
+                visible / visible.sum(0, keepdim=True),
+        },
+    )  # fmt: skip
+    expect(key == 1, f"Key {key} gets less than another: who is seen by the most queries? Count from 1.")
+    value = float(total)
+    expect(abs(value - 1) > 1e-6, "1 is what a query gives away. A key receives from several queries.")
+    expect(abs(value - 4) > 1e-6, "Four queries see key 1, and only the first gives it all of its weight.")
+    expect(abs(value - 25 / 12) < 5e-3, f"Key 1 receives {value:.4g}; add its column: 1 + ½ + ⅓ + ¼.")
+
+
+@exercise
+def what_fits(yours):
+    """which masks fit two heads and which fit four, and which one fits by accident"""
+    two, four, accident = yours()
+    shapes = {"a": (4, 1, 1, 4), "b": (4, 4), "c": (4, 1, 4), "d": (2, 4, 4), "e": (4, 4, 4)}
+    for h, said in ((2, two), (4, four)):
+        said = {*said}
+        expect(said <= {*shapes}, f"The masks are called a to e; found {sorted(said)}.")
+        for letter, shape in shapes.items():
+            try:
+                torch.broadcast_to(torch.ones(shape), (4, h, 4, 4))
+                fits = True
+            except RuntimeError:
+                fits = False
+            pair = f"({letter}) with {shape} {'fits' if fits else 'does not fit'} (4, {h}, 4, 4)"
+            why = "no axis disagrees" if fits else "one axis has neither length 1 nor that length"
+            expect((letter in said) == fits, f"{pair}: aligned at the right, {why}.")
+    expect(accident != "d", "(d) is a window for each head, as meant. Whose sentences land on the queries?")
+    missed = f"({accident}) means what its author intended, or raises a ValueError with two heads."
+    expect(accident == "b", missed)
+
+
+@exercise
+def nothing_hidden(yours):
+    """what is left of three hidden scores, replaced, added in float64, added in float32"""
+    third = torch.full((3,), 1 / 3, dtype=torch.float64)
+    plain = torch.tensor([1.0, 2, 3], dtype=torch.float64).softmax(-1)
+    nothing = torch.zeros(3, dtype=torch.float64)
+    replaced = "All three scores are equal then, and a softmax gives them equal weights, whatever the number."
+    shifted = "In float64 all three keep their differences, and the softmax does not see what was added."
+    rounded = "Near 10⁹ neighbouring float32 numbers are 64 apart: what becomes of 1, 2 and 3?"
+    for value, true, what, typical in zip(
+        yours(),
+        (third, plain, third),
+        ("the weights of (a)", "the weights of (b)", "the weights of (c)"),
+        ((replaced, nothing, plain), (shifted, third, nothing), (rounded, plain, nothing)),
+        strict=True,
+    ):
+        value = torch.as_tensor(value, dtype=torch.float64)
+        expect_shape(value, (3,), what)
+        sentence, *wrong = typical
+        expect(all((value - it).abs().max() > 5e-3 for it in wrong), f"{what}: {sentence}")
+        expect((value - true).abs().max() < 5e-3, f"{what} are not those. {sentence}")
+
+
+@exercise
+def sealed(yours):
+    """a mask is sealed exactly if two looks reach no farther than one"""
+    n = 5
+    i, j = torch.arange(n)[:, None], torch.arange(n)
+    pads = j >= 3
+    line = torch.tensor([0, 0, 1, 1, 1])
+    masks = {
+        "a causal mask": j <= i,
+        "causal and padding, where the pads see themselves": ((j <= i) & ~pads) | (i == j),
+        "a sliding window of three": (j <= i) & (i - j < 3),
+        "a mask that looks one too far": j <= i + 1,
+        "packed lines": (line[:, None] == line) & (j <= i),
+        "one that sees itself and the first": (j == i) | (j == 0),
+        "pairs that see each other in a chain": (i - j).abs() <= 1,
+        "no mask": torch.ones(n, n, dtype=torch.bool),
+    }
+    for name, mask in masks.items():
+        reached = mask
+        for _ in range(n):
+            reached = (reached.double() @ mask.double()) > 0
+        true = bool((reached == mask).all())
+        said = yours(mask)
+        single = isinstance(said, bool) or (torch.is_tensor(said) and said.numel() == 1)
+        expect(single, f"True or False is asked for, and {type(said).__name__} came back.")
+        why = "no number of looks reaches more than one" if true else "two looks reach more than one"
+        expect(bool(said) == true, f"You call {name} {'sealed' if said else 'not sealed'}: {why}.")

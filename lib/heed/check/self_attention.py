@@ -341,3 +341,29 @@ def recall_by_hand(yours):
             f"{lists} the question looks at the right pair, but what comes back is not the digit's one-hot "
             "vector: look at W_v.",
         )
+
+
+@exercise
+def on_paper(yours):
+    """Ben's key gets three fifths, and a fourth token takes its share from all others"""
+    weights, mixture, later = yours()
+    for value, true, what, typical in (
+        (weights, [1 / 5, 3 / 5, 1 / 5], "the weights of Ben ?", {
+            "The weights of *Ada ?*; the query of *Ben ?* is Ben's name.": [3 / 5, 1 / 5, 1 / 5],
+            "The question itself has a key, and its score is 0, not −∞: e⁰ = 1.": [1 / 4, 3 / 4, 0],
+            "These are the values of $e^s$; divide them by their sum.": [1, 3, 1],
+        }),
+        (mixture, 16 / 5, "the mixture of Ben ?", {
+            "This is Ben's digit. The other tokens have weights above 0, and 7 and 0 are mixed in.": 3,
+            "The question's own value is 0, and its weight of a fifth still counts in the sum.": 4,
+            "The mean of the digits: the three weights are not equal.": 10 / 3,
+        }),
+        (later, 29 / 6, "what Ada ? gets with Cem in the list", {
+            "As before, without Cem. His score is 0 for every query, and e⁰ is 1.": 24 / 5,
+            "Cem has a weight, and his value is 5: it is in the sum, too.": 24 / 6,
+            "The sum of the weights has grown as well: divide by 6.": 29 / 5,
+        }),
+    ):  # fmt: skip
+        value, true = (torch.as_tensor(x, dtype=torch.float64) for x in (value, true))
+        wrong = {key: torch.as_tensor(x, dtype=torch.float64) for key, x in typical.items()}
+        expect_close(value, true, what, wrong)

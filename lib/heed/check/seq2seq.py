@@ -359,3 +359,60 @@ def whole_targets(yours):
             "This is in percent; give a share between 0 and 1.": 100 * whole.double().mean(),
         },
     )  # fmt: skip
+
+
+ALONE = {
+    "<bos>": {"a": 0.6, "b": 0.4, "<eos>": 0.0},
+    "a": {"a": 0.1, "b": 0.1, "<eos>": 0.8},
+    "b": {"a": 0.8, "b": 0.1, "<eos>": 0.1},
+}
+
+
+def written_alone(likely, n_max=20):
+    """What a decoder writes that knows the likeliest token after each token; at most n_max tokens."""
+    tokens = ["<bos>"]
+    while tokens[-1] != "<eos>" and len(tokens) <= n_max:
+        tokens.append(likely[tokens[-1]])
+    return tokens[1:]
+
+
+@exercise
+def same_state(yours):
+    """three sources that end in the state of 3, 1, 4 and differ in the number of digits and in the largest"""
+    found = [[int(digit) for digit in source] for source in yours()]
+    expect(len(found) == 3, f"Three sources are asked for, and {len(found)} came.")
+    for source in found:
+        expect(source != [3, 1, 4], "3, 1, 4 is the source that the others are compared with.")
+        expect(all(0 <= digit <= 9 for digit in source), f"{source} holds something that is no digit.")
+        sentence = f"The state after {source} is {sum(source)}, and after 3, 1, 4 it is 8: each step adds."
+        expect(sum(source) == 8, sentence)
+    expect(len({*map(tuple, found)}) == 3, "Two of the three sources are the same.")
+    longer = any(len(source) != 3 for source in found)
+    expect(longer, "All have three digits, so a decoder could still write how many there were: find others.")
+    largest = any(max(source) != 4 for source in found)
+    expect(largest, "All have the largest digit 4, so a decoder could still write it: find others.")
+
+
+@exercise
+def never_ends(yours):
+    """one row changed, as many right tokens with a teacher, and alone the decoder never ends"""
+    table = {read: {token: float(p) for token, p in row.items()} for read, row in yours().items()}
+    expect(table.keys() == ALONE.keys(), f"The table has a row after each of {[*ALONE]}; found {[*table]}.")
+    for read, row in table.items():
+        columns = row.keys() == ALONE["a"].keys()
+        expect(columns, f"The row after {read} needs an entry for a, b and <eos>; found {[*row]}.")
+        total = sum(row.values())
+        sums = abs(total - 1) < 1e-9 and min(row.values()) >= 0
+        expect(sums, f"The row after {read} is no distribution: it sums to {total:.2f}, or is negative.")
+        single = sorted(row.values())[-1] > sorted(row.values())[-2]
+        expect(single, f"In the row after {read} two tokens are equally likely: which does it write?")
+    changed = [read for read in ALONE if table[read] != ALONE[read]]
+    expect(len(changed) == 1, f"One row is to change, and {len(changed)} have: {changed}.")
+    likely = {read: max(row, key=row.get) for read, row in table.items()}
+    target = ["b", "a", "b", "a", "<eos>"]
+    asked = zip(["<bos>", *target], target, strict=False)
+    right = sum(likely[read] == true for read, true in asked)
+    alone = written_alone(likely)
+    ends = f"Alone it writes {' '.join(alone)}, and ends: which row does it meet on the way to <eos>?"
+    expect(alone[-1] != "<eos>", ends)
+    expect(right == 3, f"With a teacher {right} tokens are right now, and it was three.")

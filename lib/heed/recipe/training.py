@@ -234,7 +234,7 @@ def rehearse(recipe, device=None, seconds=10.0):
     with tempfile.TemporaryDirectory() as folder:
         model, options, loss = prepared(recipe, corpus, learn_subwords(recipe, corpus.train))
         options |= {"updates": None, "minutes": seconds / 60, "cooldown": None, "patience": None}
-        options |= {"every": 2**62, "log_every": 1, "keep": 0, "validate": None}
+        options |= {"every": 2**62, "keep": 0, "validate": None}
         result = fit(model, loss=loss, folder=folder, **options, device=device)
     peak = peak_bytes(world.device)
     yield (
