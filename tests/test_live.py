@@ -234,6 +234,17 @@ def test_the_courses_model_says_the_same(request, tmp_path, course):
     assert found == [list(pair) for pair in ours]
 
 
+def test_the_pages_quote_what_was_measured(course):
+    log = json.loads((FOLDER / "browser.json").read_text(encoding="utf-8"))
+    assert log["sentences"] == log["kinds"]["float32"]["greedy"]["same"] == 1000
+    assert log["bytes"] == len(live.script(course).encode())
+    assert abs(log["kinds"]["int8"]["greedy"]["bleu"] - log["python"]["greedy"]["bleu"]) < 0.3
+
+
+def test_the_forward_pass_can_be_read():
+    assert len(CODE.splitlines()) <= 300 and max(map(len, CODE.splitlines())) <= 120
+
+
 @pytest.mark.soak
 def test_all_captions(request, tmp_path, course, captions):
     """Without rounding all are Python's; in eight bits as many as the log says, and as good."""

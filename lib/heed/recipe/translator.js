@@ -1,8 +1,8 @@
 // A trained Transformer at work in a browser: sub-words, encoder, decoder with its caches, and the search.
 //
 // The names are those of lib/heed, which computes the same in torch. A matrix of n rows is a Float32Array, one row
-// after another. There is one sentence at a time and no padding, so a token of the source may look at all others;
-// the decoder reads one token at a time, which may look at all that stand in its cache. So no mask is needed.
+// after another. No mask is needed: there is one sentence, without padding, and a token that the decoder reads may look
+// at all that stand in its cache.
 
 const PAD = 0, BOS = 1, EOS = 2;
 const SPECIAL = ["<pad>", "<bos>", "<eos>", "<unk>"];
@@ -17,7 +17,8 @@ class Subwords {
     this.words = new RegExp(spaces, "gu");
     this.tokens = [...new Set([...SPECIAL, ...BYTES, ...characters, ...merges.map(pair => pair.join(""))])];
     this.ids = new Map(this.tokens.map((token, i) => [token, i]));
-    this.ranks = new Map(merges.map(([left, right], rank) => [this.pair(this.ids.get(left), this.ids.get(right)), rank]));
+    const pairs = merges.map(([left, right]) => this.pair(this.ids.get(left), this.ids.get(right)));
+    this.ranks = new Map(pairs.map((pair, rank) => [pair, rank]));
   }
 
   pair(left, right) {
@@ -110,10 +111,8 @@ const linear = ({ weight, bias }, x) => {
         y2 += x_j * weight[at + 2 * n_in];
         y3 += x_j * weight[at + 3 * n_in];
       }
-      y[to] = y0;
-      y[to + 1] = y1;
-      y[to + 2] = y2;
-      y[to + 3] = y3;
+      [y[to], y[to + 1]] = [y0, y1];
+      [y[to + 2], y[to + 3]] = [y2, y3];
     }
   }
   return y;
@@ -190,8 +189,7 @@ const likeliest = (logits, width) => {
 // --- The model --------------------------------------------------------------------------------------------------
 
 class Translator {
-  // given: what heed.recipe.live wrote
-  constructor(given) {
+  constructor(given) {  // what heed.recipe.live wrote
     this.subwords = new Subwords(given.subwords);
     this.weights = unpack(given);
     for (const size of ["d_model", "n_heads", "norm", "eps"]) this[size] = given[size];
@@ -245,7 +243,8 @@ class Translator {
   read(hypotheses, memory) {
     const m = hypotheses.length, n = hypotheses[0].ids.length;
     const caches = hypotheses.map(() => []), looked = hypotheses.map(() => []);
-    let x = this.embed(this.weights.target_embed, hypotheses.map(({ ids }) => ids.at(-1) ?? BOS), () => n);  // (m, d_model)
+    const said = hypotheses.map(({ ids }) => ids.at(-1) ?? BOS);
+    let x = this.embed(this.weights.target_embed, said, () => n);  // (m, d_model)
     this.decoderLayers.forEach(({ self_attention: own, source_attention: source, feed_forward, sublayer }, layer) => {
       x = this.connect(sublayer[0], x, x => {
         const [q, k, v] = [own.W_q, own.W_k, own.W_v].map(W => rowsOf(linear(W, x), m));
