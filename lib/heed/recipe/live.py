@@ -113,7 +113,8 @@ def part(address="", examples=(), languages=("source", "translation"), before=""
     buttons = "".join(
         f'<button type="button" class="heed-example"{marks[0]}>{escape(text)}</button>' for text in examples
     )
-    looks = _beside("../plot/explorer.css").replace(".heed-explorer", ".heed-translator") + _beside("live.css")
+    colours = _beside("../plot/explorer.css").replace(".heed-explorer", ".heed-translator")
+    looks = colours + _beside("live.css")
     engine = json.dumps(_beside("translator.js"), ensure_ascii=False)
     return f"""<div class="heed-translator" role="group" aria-label="translator" \
 data-weights="{escape(address)}">
