@@ -58,7 +58,7 @@ PLUMBING = {  # validates, reports, keeps house: a chapter links to it, and neve
     "evaluate.with_interval",
     "evaluate.sentence_counts",
     "evaluate.bleu_of",
-    "evaluate.paired",  # 13.5 computes the same in the open, in fewer lines
+    "evaluate.paired",  # 13.3 computes the same in the open, in fewer lines
     "evaluate.check_pairs",
     "evaluate.check_texts",
 }

@@ -29,7 +29,6 @@ from heed.attention import (
     split_heads,
 )
 from heed.check import NotYet, Refusing
-from heed.checkpoint import average
 from heed.data import Batch, TokenBatches, pad, pad_batch
 from heed.evaluate import bleu, bleu_of, sentence_counts
 from heed.loss import label_smoothing, smoothed
@@ -384,7 +383,6 @@ CHEATS = [
     ("text_bleu", "`counted`", after(defined("counted"))),
     ("text_bleu", "`bleu_by_hand`", after(defined("bleu_by_hand"))),
     ("split_word", "`Subwords`", instead(pieces)),
-    ("mean_state", "`average`", instead(average)),
     *(("story_by_hand", name, cheat) for name, cheat in AUTOGRAD.items()),
     ("at_rest", "`HopfieldNetwork`", instead(rested)),
     ("at_rest", "`agree`", after(lambda: agree(torch.ones(2), torch.ones(2)))),

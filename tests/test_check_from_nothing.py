@@ -1,4 +1,4 @@
-"""Sentences of the check that ends chapter 11: whole models that pass, models with one slip each, and cheats."""
+"""Sentences of the check of exercise 11.6: whole models that pass, models with one slip each, and cheats."""
 
 # ruff: noqa: E501  (the slips are lines of source)
 

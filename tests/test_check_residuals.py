@@ -135,42 +135,112 @@ def test_norm_backward_does_not_take_autograd(capsys):
     assert "✗" in capsys.readouterr().out
 
 
-def test_pre_norm_stack_leaves_its_input_alone(capsys):
-    def wrong(x, sublayers, norms, last):
-        for f, n in zip(sublayers, norms, strict=True):
-            x += f(n(x))
-        return last(x)
-
-    check.pre_norm_stack(wrong)
-    assert "has changed" in capsys.readouterr().out
+def shares(parts, a, w, eps):
+    """The right answer."""
+    total = parts.sum(0)
+    root = (total.var(unbiased=False) + eps).sqrt()
+    return ((parts - mean(parts)) / root * a) @ w
 
 
-def stacked(step, end=True):
-    def wrong(x, sublayers, norms, last):
-        for f, n in zip(sublayers, norms, strict=True):
-            x = step(x, f, n, last)
-        return last(x) if end else x
-
-    return wrong
+def rooted(x, eps=0.5):
+    return (x.var(-1, unbiased=False, keepdim=True) + eps).sqrt()
 
 
-def to_the_first(x, sublayers, norms, last):
-    for f, n in zip(sublayers, norms, strict=True):
-        y = x + f(n(x))
-    return last(y)
+def along_the_way(parts, a, w, eps):
+    return layer_norm(parts.cumsum(0), w.shape, a, eps=eps) @ w
 
 
-STACKS = {
-    "without the last norm": stacked(lambda x, f, n, last: n(x + f(x)), end=False),
-    "no residual": stacked(lambda x, f, n, last: f(n(x))),
-    "norms are not used": stacked(lambda x, f, n, last: x + f(x)),
-    "what the sublayer returns; it belongs": stacked(lambda x, f, n, last: x + n(f(x))),
-    "adds to the first x": to_the_first,
-    "after every layer": stacked(lambda x, f, n, last: last(x + f(n(x))), end=False),
+def in_differences(parts, a, w, eps):
+    logits = along_the_way(parts, a, w, eps)
+    return torch.cat([logits[:1], logits.diff()])
+
+
+def in_place(parts, a, w, eps):
+    root = rooted(parts.sum(0), eps)
+    parts -= mean(parts)
+    return (parts / root * a) @ w
+
+
+SHARES = {
+    "by its own root": lambda parts, a, w, eps: layer_norm(parts, w.shape, a, eps=eps) @ w,
+    "What has each part added": along_the_way,
+    "differences of logits": in_differences,
+    "not centred": lambda parts, a, w, eps: (parts / rooted(parts.sum(0)) * a) @ w,
+    "mean of the sum": lambda parts, a, w, eps: (
+        ((parts - parts.sum(0).mean()) / rooted(parts.sum(0)) * a) @ w
+    ),
+    "over the parts": lambda parts, a, w, eps: ((parts - parts.mean(0)) / rooted(parts.sum(0)) * a) @ w,
+    "unbiased": lambda parts, a, w, eps: ((parts - mean(parts)) / (parts.sum(0).var() + eps).sqrt() * a) @ w,
+    "ε is missing": lambda parts, a, w, eps: shares(parts, a, w, 0.0),
+    "Nothing is divided": lambda parts, a, w, eps: ((parts - mean(parts)) * a) @ w,
+    "divides by the variance": lambda parts, a, w, eps: shares(parts, a, w, eps) / rooted(parts.sum(0)),
+    "scale a is missing": lambda parts, a, w, eps: shares(parts, torch.ones_like(a), w, eps),
+    "one number for each part": lambda parts, a, w, eps: shares(parts, a, w, eps).sum(),
+    "multiply by w": lambda parts, a, w, eps: (parts - mean(parts)) / rooted(parts.sum(0)) * a,
+    "have changed": in_place,
+    "should be a tensor": lambda parts, a, w, eps: shares(parts, a, w, eps).tolist(),
+    "differs most": lambda parts, a, w, eps: torch.ones(len(parts), dtype=parts.dtype),
 }
 
 
-@pytest.mark.parametrize("sentence", STACKS)
-def test_pre_norm_stack_names_the_mistake(capsys, sentence):
-    check.pre_norm_stack(STACKS[sentence])
+@pytest.mark.parametrize("sentence", SHARES)
+def test_logit_shares_names_the_mistake(capsys, sentence):
+    check.logit_shares(SHARES[sentence])
+    assert sentence in capsys.readouterr().out
+
+
+def test_logit_shares_takes_right_answers_which_add_up(capsys):
+    check.logit_shares(shares)
+    assert "✓" in capsys.readouterr().out
+    torch.manual_seed(0)
+    parts, a, w = (torch.randn(shape, dtype=torch.float64) for shape in ((4, 6), 6, 6))
+    assert torch.isclose(shares(parts, a, w, 1e-5).sum(), layer_norm(parts.sum(0), (6,), a, eps=1e-5) @ w)
+
+
+THREE, B = [1, -0.5, -0.5, -0.5, 0.25, 0.25, 0.25, -0.125], [-5 / 3, 1 / 3, 1 / 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (([1 / 8, 0, 64], THREE), "✓"),
+        (([1 / 8, -1, 64], THREE), "without the identity"),
+        (([1.5, 0, 12], THREE), "three layers multiply"),
+        (([27 / 8, 0, 64], THREE), "sign of F' is reversed"),
+        (([1 / 8, 1, 64], THREE), "path past all layers gives 1"),
+        (([1 / 2, 0, 4], THREE), "factor of one layer"),
+        (([1 / 8, 0, 60], THREE), "third power"),
+        (([1 / 8, 0], THREE), "Return three factors"),
+        (([1 / 8, 0, 64], THREE[:4]), "eight paths"),
+        (([1 / 8, 0, 64], [abs(path) for path in THREE]), "where is the sign"),
+        (([1 / 8, 0, 64], [-0.5] * 8), "there are 1, 3, 3, 1"),
+    ],
+)
+def test_three_factors_names_the_mistake(answer, sentence, capsys):
+    check.three_factors(lambda: answer)
+    assert sentence in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({}, "✓"),
+        ({0: [-2, -2, 2, 2]}, "(a): these are the deviations"),
+        ({0: [-0.5, -0.5, 0.5, 0.5]}, "take its root"),
+        ({0: [-1, -1, 1]}, "has shape"),
+        ({1: [-500 / 3, 100 / 3, 100 / 3, 100]}, "the factor 100 cancels"),
+        ({1: [-5 / 12**0.5, 1 / 12**0.5, 1 / 12**0.5, 3 / 12**0.5]}, "not by d − 1"),
+        ({1: [1, 7, 7, 9]}, "mean, deviations"),
+        ({2: [1, 1, 1, 1]}, "keeps the division defined"),
+        ({3: 2}, "there is a third"),
+        ({3: 4}, "What is left of t"),
+        ({4: 3.0}, "return a function"),
+        ({4: math.sqrt}, "must add up to 0"),
+        ({4: lambda d: d - 1}, "take its root"),
+        ({4: lambda d: math.log(d)}, "tells"),
+    ],
+)
+def test_normed_on_paper_names_the_mistake(changed, sentence, capsys):
+    right = [[-1, -1, 1, 1], B, [0, 0, 0, 0], 3, lambda d: math.sqrt(d - 1)]
+    check.normed_on_paper(lambda: [changed.get(i, value) for i, value in enumerate(right)])
     assert sentence in capsys.readouterr().out

@@ -161,3 +161,71 @@ def all_later(n):
 )
 def test_a_leak_is_found(capsys, answer, sentence):
     assert sentence in told(capsys, check.leaks, answer)
+
+
+def averaging(
+    weigh=lambda mask: mask / mask.sum(dim=-1, keepdim=True), size=lambda d_model: d_model, **options
+):
+    """The reader's layer, or one with a mistake."""
+
+    class Averaging(torch.nn.Module):
+        def __init__(self, d_model):
+            super().__init__()
+            if size(d_model):
+                self.size = size(d_model)
+            self.W = torch.nn.Linear(d_model, d_model)
+            if options.get("more"):
+                self.V = torch.nn.Linear(d_model, d_model)
+            if options.get("shared"):
+                self.W.__class__ = Shared
+
+        def forward(self, x, mask):
+            added = self.W(weigh(mask).to(x.dtype) @ x)
+            if options.get("in_place"):
+                x += added
+                return x
+            return x + added if options.get("residual", True) else added
+
+    return Averaging
+
+
+def turned(mask):
+    """Columns for rows; what nobody may look at stays zero."""
+    return mask.mT / mask.mT.sum(dim=-1, keepdim=True).clamp(min=1)
+
+
+class Shared(torch.nn.Linear):
+    def __deepcopy__(self, memo):
+        return self
+
+
+def over(n):
+    """Rows divided by a number."""
+    return lambda mask: mask.double() / n
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (averaging(), "✓"),
+        (averaging(size=lambda d_model: None), "reads `layer.size`"),
+        (averaging(size=lambda d_model: 1), "would even run"),
+        (averaging(size=lambda d_model: 14), "width 15 says that its size is 14"),
+        (averaging(lambda mask: torch.full(mask.shape, 1 / 5)), "every position averages all"),
+        (averaging(over(1)), "These are sums"),
+        (averaging(over(5)), "divided by all positions"),
+        (averaging(lambda mask: torch.eye(5).expand(mask.shape)), "sees itself alone"),
+        (
+            averaging(lambda mask: mask.mT / mask.mT.sum(dim=-1, keepdim=True).clamp(min=1)),
+            "side of the keys",
+        ),
+        (averaging(residual=False), "residual is missing"),
+        (averaging(more=True), "W alone has 210"),
+        (averaging(in_place=True), "changed in place"),
+        (averaging(shared=True), "share one W"),
+        (torch.nn.Identity, "should be an nn.Linear"),
+        (lambda d_model: None, "Hand over your class"),
+    ],
+)
+def test_a_layer_that_the_stack_accepts(capsys, answer, sentence):
+    assert sentence in told(capsys, check.averaging, answer)

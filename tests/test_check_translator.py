@@ -65,27 +65,47 @@ def test_best_pair_names_the_mistake(capsys, sentence):
     assert sentence in capsys.readouterr().out
 
 
-def mean(states):
-    averaged = {}
-    for name, last in states[-1].items():
-        entries = torch.stack([state[name] for state in states])
-        averaged[name] = entries.mean(0) if last.is_floating_point() else last.clone()
-    return averaged
+def with_parts(first=None, bias=None, second=None):
+    """Right, but for the parts that are made by these functions of a tensor and the order."""
+
+    def answer(W_1, b_1, W_2, order):
+        back = [order.index(i) for i in range(len(order))]
+        return (
+            first(W_1, order, back) if first else W_1[order],
+            bias(b_1, order, back) if bias else b_1[order],
+            second(W_2, order, back) if second else W_2[:, order],
+        )
+
+    return answer
 
 
-STATES = {
-    "divide by the number of states": lambda s: {n: sum(t[n] for t in s) for n in s[0]},
-    "This is the last state": lambda s: {n: t.clone() for n, t in s[-1].items()},
-    "do not forget the first one": lambda s: mean(s[1:]),
-    "A dictionary is wanted": lambda s: [*mean(s).values()],
-    "is missing": lambda s: {"W": mean(s)["W"]},
-    "a counter, whole numbers": lambda s: mean(s) | {"steps": torch.tensor(10)},
+def changes_its_inputs(W_1, b_1, W_2, order):
+    W_1[:] = W_1[order]
+    return W_1, b_1[order], W_2[:, order]
+
+
+def of_the_shown_case(W_1, b_1, W_2, order):
+    order = [2, 0, 1, 4, 3]
+    return W_1[order[: len(W_1)]], b_1[order[: len(b_1)]], W_2[:, order[: len(b_1)]]
+
+
+ORDERS = {
+    "It belongs to the caller": changes_its_inputs,
+    "Three tensors are wanted": lambda W_1, b_1, W_2, order: {"W_1": W_1[order]},
+    "W_2 keeps its shape (4, 5)": with_parts(second=lambda x, order, back: x.T),
+    "The first matrix is as it was": with_parts(first=lambda x, order, back: x),
+    "This is the order backwards": with_parts(first=lambda x, order, back: x[back]),
+    "The bias is as it was": with_parts(bias=lambda x, order, back: x),
+    "The bias goes the other way": with_parts(bias=lambda x, order, back: x[back]),
+    "The second matrix is as it was": with_parts(second=lambda x, order, back: x),
+    "not its inverse": with_parts(second=lambda x, order, back: x[:, back]),
+    "of another layer": of_the_shown_case,
 }
 
 
-@pytest.mark.parametrize("sentence", STATES)
-def test_mean_state_names_the_mistake(capsys, sentence):
-    check.mean_state(STATES[sentence])
+@pytest.mark.parametrize("sentence", ORDERS)
+def test_reordered_names_the_mistake(capsys, sentence):
+    check.reordered(ORDERS[sentence])
     assert sentence in capsys.readouterr().out
 
 

@@ -1,4 +1,4 @@
-"""The committed log behind sections 10.5 and 10.6: it belongs to its script, and carries what is said."""
+"""The committed log behind chapter 10: it belongs to its script, and carries what is said."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def test_the_parameters_are_those_of_the_models(script, log):
     assert max(log["parameters"].values()) < 1.016 * min(log["parameters"].values())
 
 
-def test_what_sections_10_5_and_10_6_say(log):
+def test_what_the_body_and_further_say(log):
     found = {entry["kind"]: entry["by rate"] for entry in log["parts"]["rates"]}
     assert all(max(counts) == 1 for counts in found["bare"].values())
     assert max(map(sum, found["norm alone"].values())) < 30
@@ -51,6 +51,19 @@ def test_what_sections_10_5_and_10_6_say(log):
     assert max(post["0.01"]) <= 2
     warm = log["parts"]["warmup"][0]["by rate"]
     assert min(warm["0.01"]) == 10
+    large = {e["kind"]: {r: sum(c) / 30 for r, c in e["by rate"].items()} for e in log["parts"]["large"]}
+    assert [*large["pre-norm"].values()] == [1, 1, 1]
+    assert [round(share, 2) for share in large["post-norm"].values()] == [0.97, 0.7, 0.1]
+    assert (
+        round(large["residual alone"]["0.0001"], 2)
+        == round(large["residual, last norm"]["0.0001"], 2)
+        == 0.97
+    )
+    warmed = {
+        e["kind"]: {r: sum(c) / 30 for r, c in e["by rate"].items()} for e in log["parts"]["large_warm"]
+    }
+    assert [round(share, 2) for share in warmed["post-norm"].values()] == [0.97, 0.8, 0.1]
+    assert all(shares["0.01"] <= 0.1 for shares in warmed.values())
 
 
 def test_what_the_laboratory_says(log):

@@ -32,7 +32,7 @@ def test_the_log_is_of_the_committed_model_and_whole(script, log):
     assert [entry["how"] for entry in log["samples"]] == [*script.DRAWS]
     assert all(len(entry["bleu"]) == len(script.SEEDS) for entry in log["samples"])
     assert {name: np.array(rows).shape for name, rows in log["counts"].items()} == {
-        "greedy": (1000, 10), "beam": (1000, 10),
+        "greedy": (1000, 10), "bare": (1000, 10), "beam": (1000, 10),
     }  # fmt: skip
 
 
@@ -50,6 +50,26 @@ def test_what_the_text_says_in_words(log):
     assert 0.04 < log["rounded"] < 0.09
 
 
+def test_more_probable_is_not_what_people_write(log):
+    assert all(entry["log_p"] < -20 for entry in log["human"].values())
+    assert log["human"]["val"]["tokens"] == log["reference tokens"]
+    test = log["test"]
+    order = [test["greedy"]["log_p"], log["drawn"]["log_p"], test["beam"]["log_p"], test["bare"]["log_p"]]
+    assert order == sorted(order)
+    assert abs(log["drawn"]["bleu"] - test["greedy"]["bleu"][0]) < 0.3  # more probable, and no better
+
+
+def test_the_gains_have_their_intervals(log, script):
+    jobs = [(width, penalty) for width in script.GAINS for penalty in script.PENALTIES]
+    assert [(entry["width"], entry["penalty"]) for entry in log["gains"]] == jobs
+    beams = {(entry["width"], entry["penalty"]): entry["bleu"] for entry in log["beams"]}
+    for entry in log["gains"]:
+        gain, low, high = entry["gain"]
+        assert low < gain < high
+        measured = beams[entry["width"], entry["penalty"]] - beams[1, 0.0]
+        assert math.isclose(gain, measured, abs_tol=0.15)  # float32, another run
+
+
 def test_a_beam_of_one_is_greedy_whatever_the_penalty(log):
     one = [entry for entry in log["beams"] if entry["width"] == 1]
     assert len({(entry["bleu"], entry["tokens"], entry["log_p"]) for entry in one}) == 1
@@ -63,7 +83,7 @@ def test_the_counts_give_the_bleu_of_the_test_captions(log):
         assert low < value < high and "tok:13a" in signature
         assert (rows[:, :4] <= rows[:, 4:8]).all() and (rows[:, 4] == rows[:, 8]).all()
     human = [np.array(rows)[:, 9] for rows in log["counts"].values()]
-    assert (human[0] == human[1]).all()
+    assert all((words == human[0]).all() for words in human)
 
 
 def test_the_greedy_counts_are_those_of_the_model(log, script):

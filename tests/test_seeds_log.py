@@ -27,7 +27,7 @@ def test_the_log_is_of_the_cells_of_now(script, log):
 
 
 def test_another_seed_reaches_the_cells(script):
-    one, other = (script.chapter(seed)["make"](script.EncoderDecoder) for seed in (0, 1))
+    one, other = (script.chapter(seed)["assemble"](script.EncoderDecoder) for seed in (0, 1))
     assert not one.generator.proj.weight.equal(other.generator.proj.weight)
 
 
@@ -36,6 +36,15 @@ def test_the_shares_of_dates_are_those_of_the_chapter(log, answers):
     assert len(log["dates"]) == 3 and min(log["dates"]) >= 0.95
     low, high = map(int, re.search(r"(\d+) to (\d+) of 100 dates are right at the end", answers).groups())
     assert (low, high) == tuple(round(100 * pick(log["roots"])) for pick in (min, max))
+
+
+def test_the_controls_are_as_the_scoreboard_says(log, answers):
+    assert "The same training without the causal mask writes none." in answers
+    assert len(log["no mask"]) == len(log["no positions"]) == 2
+    goals = "1996-06-16", "2000-07-27", "2013-06-25"
+    assert [*map(sorted, log["anagrams"])] == [*map(sorted, goals)]
+    assert f"{log['anagrams'][0]} for {goals[0]}" in answers
+    assert max(log["no mask"]) == 0 and 0.1 < min(log["no positions"]) <= max(log["no positions"]) < 0.3
 
 
 def test_the_initialisations_are_as_the_chapter_says_with_every_seed(log, answers):

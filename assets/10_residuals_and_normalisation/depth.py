@@ -2,14 +2,16 @@
 
     python depth.py
 
-writes depth.json beside this file; on one core it takes half an hour, and `python depth.py rates` (or
-`warmup`, `start`, `large`, `fewer`, `longer`) measures one part alone. Three seeds each, float64, no dropout.
-There are ten tokens, and every update sees all ten; what is logged is how many the trained model says back.
+writes depth.json beside this file; on one core it takes forty minutes, and `python depth.py rates` (or
+`warmup`, `start`, `large`, `large_warm`, `fewer`, `longer`) measures one part alone. Three seeds each,
+float64, no dropout. There are ten tokens, and every update sees all ten; what is logged is how many the
+trained model says back.
 
     rates       fifty layers, five kinds of stack; 200 updates, the rate falls to 0
     warmup      the same with 50 updates of warm-up, post-norm, three rates
     start       the same without warm-up, other initialisations, three rates
-    large       the same with first weights three times as large, four kinds, three rates
+    large       the same with first weights three times as large, five kinds, three rates
+    large_warm  the same with 50 updates of warm-up, three kinds, three rates
     fewer       5 to 20 layers
     longer      norm alone and bare, 1,000 updates, two rates
 
@@ -192,7 +194,11 @@ JOBS = {
     + [{"kind": kind, "depth": 50, "start": "careful", "rates": FEW} for kind in ("bare", "residual alone")],
     "large": [
         {"kind": kind, "depth": 50, "start": "large", "rates": FEW}
-        for kind in ("residual alone", *LAST, "post-norm", "pre-norm")
+        for kind in ("residual alone", *LAST, "post-norm", "pre-norm", "norm alone")
+    ],
+    "large_warm": [
+        {"kind": kind, "depth": 50, "start": "large", "warmup": 50, "rates": FEW}
+        for kind in ("residual alone", *LAST, "post-norm")
     ],
     "fewer": [{"kind": "bare", "depth": depth} for depth in (5, 10, 20)]
     + [{"kind": "norm alone", "depth": 20}],

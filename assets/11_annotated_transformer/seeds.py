@@ -6,11 +6,13 @@
 It runs the chapter's own cells, with another number where the seed stands.
 
 - `cells`: for each part a digest of its cells; another one says that the log is older than the chapter
-- `begins`: section 11.5, the first and the last loss of each initialisation
-- `joints`: section 11.6, the loss after a hundred updates of each model with one wrong joint
+- `begins`: F5, the first and the last loss of each initialisation
+- `joints`: laboratory L1, the loss after a hundred updates of each model with one wrong joint
 - `longer`: the same after three hundred updates, for two of them
-- `dates`: section 11.6, the share of unseen dates that the Transformer writes exactly
+- `dates`: section 11.4, the share of unseen dates that the Transformer writes exactly
 - `roots`: the same with the paper's schedule, whose rate falls with the root of the step
+- `no mask`, `no positions`: the same without the causal mask, and without positions; two seeds
+- `anagrams`: what it writes without positions for the first three of them, with the first seed
 - `changes`: laboratory L4, the first and the last loss with one change of the weights
 - `large`: laboratory L4, the last loss with large embedding matrices and no factor
 """
@@ -41,20 +43,21 @@ from heed.transformer import EncoderDecoder, make_model
 LOG = Path(__file__).with_suffix(".json")
 CHAPTER = LOG.parents[2] / "chapters" / "11_annotated_transformer.ipynb"
 CELLS = (  # what stands in each cell that is run, in the order of the chapter
-    *('languages = "de"', "sources = Characters.build", "class Pile(EncoderDecoder):"),
-    *("def loss(model, batch):", "def write_all(", "def attend(", "def real(", "class Heads(nn.Module):"),
-    *("class FeedForward(nn.Module):", "class Norm(nn.Module):", "def waves(", "class EncoderBlock("),
-    *("class DecoderBlock(", "class Transformer(nn.Module):", "def initial(", "def learn(", "BEGINS = {"),
-    *("class NoPadding(", "def outer_x(", "def smoothed_loss(", "def rate("),
+    *('languages = "de"', "class Pile(EncoderDecoder):", "def loss(model, batch):", "def write_all("),
+    *("def attend(", "def real(", "class Heads(nn.Module):", "class FeedForward(nn.Module):"),
+    *("class EncoderBlock(", "class DecoderBlock(", "def waves(", "class Embed("),
+    *("class Transformer(nn.Module):", "def initial(", "def smoothed_loss(", "def learn("),
+    *("BEGINS = {", "class NoPadding(", "def outer_x("),
 )
-DATES = 'languages = "de"', "sources = Characters.build", "def write_all(", "def smoothed_loss(", "def rate("
+DATES = 'languages = "de"', "def write_all(", "def smoothed_loss("
 PAGE = ("def attend(", "def real(", "class Heads(nn.Module):", "class FeedForward(nn.Module):",
-        "class Norm(nn.Module):", "def waves(", "class EncoderBlock(", "class DecoderBlock(",
+        "class EncoderBlock(", "class DecoderBlock(", "def waves(", "class Embed(",
         "class Transformer(nn.Module):", "def initial(", "BEGINS = {")  # fmt: skip
 WRONG = "class Pile(EncoderDecoder):", "class NoPadding(", "def outer_x("
+WRITING = "dates", "roots", "no mask", "no positions", "anagrams"
 UNUSED = {  # cells that a part does not need
     "begins": (*DATES, *WRONG),
-    **dict.fromkeys(("dates", "roots"), (*WRONG, "def learn(", "BEGINS = {", "def loss(model, batch):")),
+    **dict.fromkeys(WRITING, (*WRONG, "def learn(", "BEGINS = {", "def loss(model, batch):")),
     **dict.fromkeys(("changes", "large", "joints", "longer"), (*DATES, *PAGE)),
 }
 THINGS = (
@@ -70,7 +73,6 @@ def sources():
     """The chapter's cells, by what stands in them; without the training of the pile."""
     cells = [cell.source for cell in nbformat.read(CHAPTER, 4).cells if cell.cell_type == "code"]
     found = {mark: next(source for source in cells if mark in source) for mark in CELLS}
-    found["def loss(model, batch):"] = found["def loss(model, batch):"].split("\n\n\npile")[0]
     return found
 
 
@@ -118,18 +120,28 @@ def main(parts):
             LOG.write_text(json.dumps(log, indent=1) + "\n", encoding="utf-8", newline="\n")
 
 
-def written(rate=None):
-    """The share of unseen dates that the page's Transformer writes exactly, for each seed."""
-    shares = []
-    for seed in SEEDS:
-        names = chapter(seed)
-        names["rate"] = rate or names["rate"]
-        torch.manual_seed(seed)
-        model = names["Transformer"](len(names["sources"]), len(names["targets"]), 1, 64, 128, 4)
-        names["fit"](names["initial"](model), batches(names["encoded"], 64, seed=seed), 500)
-        texts, goals = zip(*((pair.source, pair.target) for pair in names["test_set"]), strict=True)
-        shares.append(exact_match(names["write_all"](model, texts), goals))
-    return shares
+def dates_of(seed, **changes):
+    """What the page's Transformer writes, trained with this seed, and what is right.
+
+    changes: functions of the page that are exchanged, by name
+    """
+    names = chapter(seed)
+    names.update(changes)
+    torch.manual_seed(seed)
+    sizes = len(names["sources"]), len(names["targets"]), 1, 64, 128, 4, 0.0
+    model = names["initial"](names["Transformer"](*sizes))
+    names["fit"](model, batches(names["encoded"], 64, seed=seed), 500)
+    return names["write_all"](model, names["texts"]), names["goals"]
+
+
+def written(seeds=SEEDS, **changes):
+    """The share of unseen dates that it writes exactly, for each seed."""
+    return [exact_match(*dates_of(seed, **changes)) for seed in seeds]
+
+
+def bag(n, d, device=None):
+    """No positions: in the place of `waves`."""
+    return torch.zeros(n, d)
 
 
 def root(step, n_steps):
@@ -144,7 +156,7 @@ def begins(names):
         found[name] = []
         for seed in SEEDS:
             torch.manual_seed(seed)
-            losses = names["learn"](begin(names["Transformer"](13, 13, 2, 32, 64, 4)), seed)
+            losses = names["learn"](begin(names["Transformer"](13, 13, 2, 32, 64, 4, 0.0)), seed)
             found[name].append([losses[0].item(), losses[-1].item()])
     return found
 
@@ -203,7 +215,10 @@ PARTS = {
     "changes": changes,
     "large": large,
     "dates": lambda names: written(),
-    "roots": lambda names: written(root),
+    "roots": lambda names: written(rate=root),
+    "no mask": lambda names: written((0, 1), past=lambda ids: torch.tensor(True)),
+    "no positions": lambda names: written((0, 1), waves=bag),
+    "anagrams": lambda names: dates_of(0, waves=bag)[0][:3],
 }
 
 if __name__ == "__main__":

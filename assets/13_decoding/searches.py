@@ -4,11 +4,13 @@
 
 RUN is a folder that `python -m heed train` has made; without it, the committed model of chapter 14. The
 script writes searches.json beside this file; on one core it takes about ten minutes. With the names of parts
-(beams, samples, test, rounded), it measures only these, and the rest of the log stays.
+(beams, gains, samples, test, rounded), it measures only these, and the rest of the log stays.
 
     beams      Multi30k's 1,014 held-out captions (the split "val"): BLEU, the mean log P of a translation,
                and its mean number of tokens, EOS included, for each width and each exponent of the length
                penalty
+    gains      of the same captions: BLEU's difference from greedy, and the ends of its 95 % interval, for
+               which the same captions are drawn for both; and the human translations' log P and tokens
     samples    the same for three ways to draw, three seeds each; "distinct" is the mean number of different
                translations of a caption among the three
     errors     the share of the captions for which a beam, with no penalty, has found a translation that is
@@ -16,10 +18,14 @@ script writes searches.json beside this file; on one core it takes about ten min
                probable one
     empty      the mean log P of the empty translation, and the share of captions for which that is more
                probable than the beam's of the same width
-    counts     of Multi30k's 1,000 test captions, for greedy and for a beam of 4 with a penalty of 1: what
-               BLEU counts, ten numbers a caption (equal runs of one to four words, all runs of the
-               translation, words of the translation, words of the reference)
-    test       of the same: BLEU and chrF with intervals and signatures; and the paired comparison
+    counts     of Multi30k's 1,000 test captions, for greedy and for a beam of 4 with a penalty of 1 and
+               without one ("bare"): what BLEU counts, ten numbers a caption (equal runs of one to four words,
+               all runs of the translation, words of the translation, words of the reference)
+    test       of the same: BLEU and chrF with intervals and signatures, and the paired comparison. "drawn":
+               the most probable of 4 translations that are drawn at a temperature of 0.5, which reads as
+               many tokens as a beam of 4
+    human      of both splits: the mean log P of the human translations, and their mean number of tokens;
+               measured with the gains and with the test
     rounded    the share of the 1,014 captions that are translated differently, greedily, when each row of
                the linear layers' matrices is rounded to 8-bit integers times a scale
 
@@ -49,6 +55,7 @@ COMMITTED = HERE.parent / "14_a_real_translator" / "model"
 LOG = HERE / "searches.json"
 WIDTHS = (1, 2, 4, 8, 16)
 PENALTIES = (0.0, 1.0)
+GAINS = (2, 4, 8)
 OTHERS = ((4, 0.5), (4, 2.0))  # (width, penalty)
 DRAWS = {
     "all": {},
@@ -97,6 +104,13 @@ class Captions:
         self.references = [pair.target for pair in pairs]
         self.sources = [self.subwords.encode(pair.source) for pair in pairs]
 
+    def human(self):
+        """What the log keeps of the human translations: their mean log P, and tokens, EOS included."""
+        ids = [self.subwords.encode(text) for text in self.references]
+        tokens = sum(len(row) + 1 for row in ids) / len(ids)
+        p = log_p(self.model, self.sources, ids).mean().item()
+        return {"log_p": round(p, 3), "tokens": round(tokens, 3)}
+
     def measure(self, search):
         """Translate all; what the log keeps of it, the ids, and their log P."""
         began = time.perf_counter()
@@ -117,8 +131,7 @@ class Captions:
 def beams(log, translator):
     """The beams, and what they show of search errors and of the empty translation."""
     held_out = Captions(translator, "val")
-    tokens = [len(translator.subwords.encode(text)) + 1 for text in held_out.references]
-    log["reference tokens"] = round(sum(tokens) / len(tokens), 3)
+    log["reference tokens"] = held_out.human()["tokens"]
     log["beams"], found = [], {}
     for width, penalty in [*((w, a) for a in PENALTIES for w in WIDTHS), *OTHERS]:
         search = partial(beam, width=width, penalty=penalty)
@@ -134,6 +147,21 @@ def beams(log, translator):
     nothing = log_p(held_out.model, held_out.sources, [[] for _ in held_out.sources])
     beaten = (nothing > found[WIDE, 0.0]).double().mean()
     log["empty"] = {"log_p": round(nothing.mean().item(), 3), "more probable": round(beaten.item(), 4)}
+
+
+def gains(log, translator):
+    """The beams' gain over greedy, with its interval; the log is written after each."""
+    held_out = Captions(translator, "val")
+    log["human"]["val"], log["gains"] = held_out.human(), []
+    plain = held_out.measure(greedy)[1]
+    for width in GAINS:
+        for penalty in PENALTIES:
+            texts = held_out.measure(partial(beam, width=width, penalty=penalty))[1]
+            compared = evaluate.paired(texts, plain, held_out.references)
+            gain = [round(compared[i], 2) for i in (2, 3, 4)]
+            log["gains"].append({"width": width, "penalty": penalty, "gain": gain})
+            print(log["gains"][-1], flush=True)
+            write(log)
 
 
 def samples(log, translator):
@@ -155,10 +183,14 @@ def samples(log, translator):
 def test(log, translator):
     """Greedy and beam on the test captions: counts, scores, and the comparison."""
     captions = Captions(translator, "test")
-    log["counts"], log["test"], said = {}, {}, []
-    for name, search in {"greedy": greedy, "beam": partial(beam, width=4, penalty=1.0)}.items():
+    log["counts"], log["test"], said = {}, {}, {}
+    log["human"]["test"] = captions.human()
+    log["drawn"] = best_drawn(captions)
+    print(log["human"], log["drawn"], flush=True)
+    bare, full = (partial(beam, width=4, penalty=penalty) for penalty in PENALTIES)
+    for name, search in {"greedy": greedy, "bare": bare, "beam": full}.items():
         entry, texts, _ = captions.measure(search)
-        said.append(texts)
+        said[name] = texts
         log["counts"][name] = evaluate.sentence_counts(texts, captions.references).tolist()
         log["test"][name] = entry
         for kind in ("bleu", "chrf"):
@@ -166,8 +198,19 @@ def test(log, translator):
             numbers = (round(number, 2) for number in (score.value, score.low, score.high))
             log["test"][name][kind] = [*numbers, score.signature]
         print(log["test"][name], flush=True)
-    compared = evaluate.paired(said[1], said[0], captions.references)
+    compared = evaluate.paired(said["beam"], said["greedy"], captions.references)
     log["paired"] = {key: round(value, 4) for key, value in compared._asdict().items()}
+
+
+def best_drawn(captions, n=4):
+    """What the log keeps of the most probable of n translations, drawn for each caption."""
+    runs = [captions.measure(partial(sample, temperature=0.5, seed=seed)) for seed in range(n)]
+    p, best = torch.stack([run[2] for run in runs]).max(dim=0)
+    texts = [runs[k][1][i] for i, k in enumerate(best.tolist())]
+    score = evaluate.bleu(texts, captions.references, 1).value
+    tokens = sum(len(captions.subwords.encode(text)) + 1 for text in texts) / len(texts)
+    found = {"log_p": p.mean().item(), "tokens": tokens, "bleu": score}
+    return {"draws": n, **{key: round(number, 3) for key, number in found.items()}}
 
 
 def rounded(log, translator):
@@ -184,7 +227,7 @@ def rounded(log, translator):
     print(log["rounded"], flush=True)
 
 
-PARTS = {"beams": beams, "samples": samples, "test": test, "rounded": rounded}
+PARTS = {"beams": beams, "gains": gains, "samples": samples, "test": test, "rounded": rounded}
 
 
 def main(parts, run):
@@ -204,7 +247,7 @@ def main(parts, run):
         "hardware": HARDWARE,
         "seeds": SEEDS,
     }
-    log.pop("seconds", None)
+    log.setdefault("human", {})
     for part in parts:
         PARTS[part](log, translator)
         write(log)

@@ -19,6 +19,11 @@ WORD = re.compile(r"\w+")
 KEIN = re.compile(r"\bkein(e[mnrs]?)?\b", re.IGNORECASE)
 # The sentences of solution 14.7.
 TRIED = ("Die Frau trägt den Mann.", "Auf der Straße trägt den Mann die Frau.")
+NEW = (  # three words that training does not hold: 14.1 and 14.3
+    "Eine Frau mit einem Strandhut liest ein Buch.",
+    "Ein Mann sitzt auf einer Strandbank.",
+    "Ein Kind spielt auf einer Holzgitarre.",
+)
 SHOWN = (  # the sentences of 14.2 and 14.3
     "Zwei Hunde laufen durch den Schnee.",
     "Ein Mann in einem blauen Hemd spielt Gitarre.",
@@ -40,7 +45,7 @@ def main():
     pairs = [(source, target) for source, target, _ in multi30k("train")]
     captions = [source for source, _ in pairs]
     seen = Counter(word for source in captions for word in words(source))
-    sources = [*TRIED, *(source for questions in exam.values() for source, _ in questions)]
+    sources = [*TRIED, *NEW, *(source for questions in exam.values() for source, _ in questions)]
     asked = sorted({word for source in sources for word in words(source)})
     counts = {word: seen[word] for word in asked}
     counts["captions without a full stop"] = sum(not source.rstrip().endswith(".") for source in captions)

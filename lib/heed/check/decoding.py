@@ -1,12 +1,13 @@
 """Checks of chapter 13, decoding."""
 
 import math
+import random
 from collections import Counter
 
 import torch
 
 from heed.attention import attention, causal_mask
-from heed.check import close, copied, exercise, expect, expect_close, without
+from heed.check import NotYet, close, copied, exercise, expect, expect_close, without
 from heed.evaluate import bleu, bleu_of, sentence_counts
 from heed.text import BOS, EOS
 
@@ -104,6 +105,164 @@ def n_best(yours):
             )
             i = next(i for i in range(len(true)) if not same(given[i : i + 1], true[i : i + 1]))
             expect(False, f"{case}: hypothesis {i} should be {true[i][1]} with the score {true[i][0]:.4f}.")
+
+
+def told(table, width, last_first=False):
+    """What a beam finds in a table; last_first: of two equal hypotheses the later stays."""
+    live, ended = [(1.0, ("BOS",))], []
+    while live:
+        longer = [(p * q, (*said, y)) for p, said in live for y, q in table[said[-1]].items()]
+        longer = longer[::-1] if last_first else longer
+        longer = sorted(longer, key=lambda h: -h[0])[:width]
+        ended += [h for h in longer if h[1][-1] == "EOS"]
+        live = [h for h in longer if h[1][-1] != "EOS"]
+    return max(ended, key=lambda h: h[0])
+
+
+def expect_table(table):
+    """A table of probabilities in which every way ends."""
+    expect(isinstance(table, dict), f"Return a dictionary; this is of type {type(table).__name__}.")
+    expect("BOS" in table, 'The table has no row "BOS", with which every sentence begins.')
+    for token, row in table.items():
+        if token == "EOS" and not row:
+            continue
+        expect(token != "EOS", 'Nothing follows "EOS": the table needs no row for it.')
+        expect(isinstance(row, dict) and row, f"The row of {token!r} is {row!r}; it is a dictionary.")
+        for y, p in row.items():
+            number = isinstance(p, int | float) and 0 < p <= 1
+            expect(number, f"After {token!r}, {y!r} has {p!r}; it is a probability above 0.")
+            expect(y == "EOS" or y in table, f"{y!r} follows {token!r} and has no row of its own.")
+        total = sum(row.values())
+        whole = math.isclose(total, 1, abs_tol=1e-6)
+        expect(whole, f"The row of {token!r} sums to {total:.4g}, and not to 1.")
+    ends = {"EOS"}
+    while new := {token for token in table if token not in ends and {*table[token]} <= ends}:
+        ends |= new
+    round_ = sorted({*table} - ends)
+    expect(not round_, f"A sentence may never end: there is a way round among {round_}.")
+
+
+@exercise
+def trap(yours):
+    """a table in which greedy search finds twice what a beam of two finds"""
+    table = yours()
+    expect_table(table)
+    for last_first in (False, True):
+        (greedy, one), (beam, two) = (told(table, width, last_first) for width in (1, 2))
+        said = f"greedy search writes {' '.join(one[1:-1])!r}, {greedy:.3g}, and a beam of two "
+        if two == one:
+            raise NotYet(f"{said[0].upper()}{said[1:]}the same: its sentence never leaves the beam.")
+        said += f"{' '.join(two[1:-1])!r}, {beam:.3g}"
+        equal = " (of two equal hypotheses the later one was kept)" if last_first else ""
+        expect(greedy > beam, f"Here {said}: the wider beam is at least as good{equal}.")
+        expect(greedy >= 2 * beam * (1 - 1e-9), f"Here {said}: better, and not by a factor of two{equal}.")
+
+
+def stops(live, n, best, alpha, n_max, *, at=None, which=max, ended=False, plain=False, waits=False):
+    """May a beam stop? The options are mistakes."""
+    if ended:
+        return best > -math.inf
+    divisor = 1.0 if plain else ((5 + (n_max if at is None else n + at)) / 6) ** alpha
+    hope = which(live) / divisor if live else -math.inf
+    return hope < best if waits else hope <= best
+
+
+@exercise
+def may_stop(yours):
+    """True as soon as no hypothesis in the beam can win, and no earlier"""
+    generator = random.Random(0)
+    mistakes = {
+        "You divide by the penalty of the present length; a hypothesis can go on to n_max tokens, where its "
+        "divisor is largest.":
+            {"at": 0},
+        "The next token need not be the last: a hypothesis can go on to n_max tokens, where its divisor is "
+        "largest.":
+            {"at": 1},
+        "`live` holds log P and `best` is a score: divide by the length penalty before you compare.":
+            {"plain": True},
+        "That something has ended is not enough: a hypothesis in the beam may still end with a better score.":
+            {"ended": True},
+        "One hypothesis that cannot win is not enough: look at the likeliest in the beam.":
+            {"which": min},
+    }  # fmt: skip
+    cases = []
+    for _ in range(400):
+        n, more = generator.randint(1, 12), generator.randint(1, 12)
+        live = [-generator.uniform(0.5, 12) for _ in range(generator.randint(1, 5))]
+        alpha = generator.choice([0.0, 0.6, 1.0, 2.0])
+        best = -generator.uniform(0.2, 8) if generator.random() < 0.85 else -math.inf
+        cases.append((live, n, best, alpha, n + more))
+    cases += [([-3.0], 4, -3.0, 0.0, 9), ([-4.0, -6.0], 1, -2.0, 1.0, 7)]  # a tie
+    given = [yours(*case) for case in cases]
+    for answer in given:
+        expect(answer in (True, False), f"Return True or False; this is {answer!r}.")
+    true = [stops(*case) for case in cases]
+    if given == true:
+        expect(yours([], 3, -2.0, 1.0, 9) in (True, False), "Return True or False for an empty beam, too.")
+        expect(yours([], 3, -2.0, 1.0, 9), "No hypothesis is left in the beam: then it may stop.")
+        return
+    for sentence, options in mistakes.items():
+        expect(given != [stops(*case, **options) for case in cases], sentence)
+    tie = given == [stops(*case, waits=True) for case in cases]
+    expect(not tie, "A score that only equals `best` wins nothing: there the beam may stop.")
+    expect(given != [not answer for answer in true], "This is True where the beam must go on.")
+    i = next(i for i in range(len(cases)) if given[i] != true[i])
+    live, n, best, alpha, n_max = cases[i]
+    numbers = ", ".join(f"{p:.2f}" for p in live)
+    rest = f"live = [{numbers}], n = {n}, best = {best:.2f}, α = {alpha}, n_max = {n_max}"
+    wrong = "none can win any more, and yours goes on" if true[i] else "one can still win, and yours stops"
+    raise NotYet(f"{rest}: {wrong}.")
+
+
+def chosen(texts, similarity, *, swapped=False, worst=False, unique=False, myself=False, product=False):
+    """The text that is most like the other draws; the options are mistakes."""
+    texts = [*dict.fromkeys(texts)] if unique else texts
+
+    def mean(i):
+        near = [
+            similarity(other, texts[i]) if swapped else similarity(texts[i], other)
+            for j, other in enumerate(texts)
+            if myself or j != i
+        ]
+        return max(near) if product else sum(near) / max(1, len(near))
+
+    best = (min if worst else max)(range(len(texts)), key=mean)
+    return texts[best]
+
+
+@exercise
+def consensus(yours):
+    """the draw that is most like all other draws"""
+    generator = random.Random(1)
+    names = ["a dog", "two dogs", "a cat", "some cats", "one bird"]
+    mistakes = {
+        "The translation is the first argument of `similarity`, and the reference the second.":
+            {"swapped": True},
+        "This is the text that is least like the others.": {"worst": True},
+        "Every draw counts: a text that was drawn twice is two candidates and two references.":
+            {"unique": True},
+        "This text is very like one other draw; take the mean over all other draws.": {"product": True},
+    }  # fmt: skip
+    cases = []
+    for _ in range(60):
+        table = {(a, b): generator.uniform(0, 90) for a in names for b in names}
+        table |= {(a, a): 100.0 for a in names}
+        cases.append(([generator.choice(names) for _ in range(generator.randint(3, 9))], table))
+
+    def like(table):
+        return lambda translation, reference: table[translation, reference]
+
+    given = [yours(texts, like(table)) for texts, table in cases]
+    for text, (texts, _) in zip(given, cases, strict=True):
+        expect(isinstance(text, str), f"Return one of the texts; this is of type {type(text).__name__}.")
+        expect(text in texts, f"{text!r} is not one of the texts.")
+    true = [chosen(texts, like(table)) for texts, table in cases]
+    for sentence, options in mistakes.items():
+        wrong = [chosen(texts, like(table), **options) for texts, table in cases]
+        expect(given != wrong, sentence)
+    for text, right, (texts, _) in zip(given, true, cases, strict=True):
+        expect(text == right, f"Of {texts} with made-up similarities {right!r} is right, and not {text!r}.")
+    expect(yours(["a cat"], lambda *_: 1.0) == "a cat", "Of a single draw there is nothing else to return.")
 
 
 @exercise
@@ -256,3 +415,81 @@ def text_bleu(yours):
     copy = ["a man sleeps on a bench .", "two dogs run ."]
     perfect = math.isclose(float(yours(copy, copy)), 100.0)
     expect(perfect, "A translation that equals its reference has BLEU 100.")
+
+
+@exercise
+def other_table(yours):
+    """greedy writes a b with 0.24, and a beam of two b with 0.32"""
+    given = yours()
+    pairs = isinstance(given, tuple | list) and len(given) == 2
+    expect(pairs and all(len(pair) == 2 for pair in given), "Return two pairs, of words and a probability.")
+    (greedy, one), (beam, two) = given
+    greedy, beam = (" ".join(str(words).split()) for words in (greedy, beam))
+    expect(greedy != "a", "After a, b and EOS are equal, and greedy takes the first of them, b.")
+    expect(greedy != "b", "The most probable first token is a, whatever follows it.")
+    expect(greedy == "a b", f"Greedy does not write {greedy!r}: take the most probable token at each step.")
+    expect(not math.isclose(one, 0.3), "0.30 is the probability of a b so far; EOS is a factor, too.")
+    expect(math.isclose(one, 0.24, abs_tol=1e-6), f"a b and EOS: 0.6 · 0.5 · 0.8, and not {one:.3g}.")
+    expect(beam != "a b", "A beam of two also keeps b, and b EOS is more probable than anything from a.")
+    expect(beam != "a", "a EOS has 0.30; what does b EOS have?")
+    expect(beam == "b", f"A beam of two does not write {beam!r}: look at the second step, all five of them.")
+    expect(math.isclose(two, 0.32, abs_tol=1e-6), f"b and EOS: 0.4 · 0.8, and not {two:.3g}.")
+
+
+@exercise
+def cache_size(yours):
+    """the numbers in a hypothesis's cache, a language model's gigabytes, and whether heads matter"""
+    given = yours()
+    expect(isinstance(given, tuple | list) and len(given) == 3, "Return three things: (a), (b) and a bool.")
+    numbers, gigabytes, heads = given
+    for wrong, sentence in {
+        30_720: "(a) This is the self-attention's part; the source's keys and values are kept, too.",
+        18_432: "(a) This is the source's part; the self-attention's keys and values are kept, too.",
+        24_576: "(a) Keys or values? Both are kept.",
+        16_384: "(a) This is one layer's; there are three.",
+        61_440: "(a) The source has 12 tokens, not 20.",
+        147_456: "(a) Queries are not kept.",
+        73_728: "(a) Queries are not kept, and values are.",
+    }.items():
+        expect(numbers != wrong, sentence)
+    expect(numbers == 49_152, "(a) Layers · 2 · tokens · d_model, once for 20 tokens and once for 12.")
+    for low, high, sentence in (
+        (2.0, 2.2, "(b) A key and a value, and two bytes for each number: a 2 is missing."),
+        (1.0, 1.1, "(b) A key and a value for each token, and two bytes for each number."),
+        (6.2, 6.4, "(b) Queries are not kept."),
+        (4.1e9, 4.3e9, "(b) These are bytes; a gigabyte is 10⁹ of them."),
+        (8.3, 8.5, "(b) A language model has no source attention: one pair for each token and layer."),
+    ):
+        expect(not low < gigabytes < high, sentence)
+    expect(3.85 < gigabytes < 4.25, f"(b) Layers · 2 · tokens · d_model numbers; not {gigabytes:.3g} GB.")
+    expect(heads in (True, False), "The last answer is True or False.")
+    expect(not heads, "The heads divide d_model among themselves: more of them have shorter keys.")
+
+
+@exercise
+def bleu_by_head(yours):
+    """BLEU the other way round, a clipped share, and a zero"""
+    given = yours()
+    expect(isinstance(given, tuple | list) and len(given) == 4, "Return BLEU, two shares, a bool.")
+    value, clipped, unclipped, zero = given
+    for wrong, sentence in {
+        63.16: "(a) The equal runs are the same, and neither are all runs nor the two lengths.",
+        70.71: "(a) This translation is the shorter one: the factor for the lengths is below 1.",
+        57.15: "(a) The shares are of the runs of the translation, and that has 10, 9, 8 and 7 now.",
+    }.items():
+        expect(abs(value - wrong) > 0.06, sentence)
+    expect(
+        abs(value - scored_exchanged()) < 0.06, f"(a) BLEU is not {value:.4g}: four shares, and the factor."
+    )
+    expect(clipped != 1, "(b) The reference has `the` twice, so not all five count.")
+    expect(not math.isclose(clipped, 1 / 5), "(b) The reference has `the` twice, not once.")
+    expect(not math.isclose(clipped, 2 / 6), "(b) The share is of the translation's five words.")
+    expect(math.isclose(clipped, 2 / 5), f"(b) s₁ with the rule is not {clipped:.3g}.")
+    expect(math.isclose(unclipped, 1), "(b) Without the rule each `the` of the five is in the reference.")
+    expect(zero in (True, False), "The last answer is True or False.")
+    expect(zero, "(c) BLEU is a product: what if no run of four words is in the reference?")
+
+
+def scored_exchanged():
+    """BLEU of the shorter of the chapter's two sentences, by the longer."""
+    return scored(["A man sleeps on a bench in the park ."], ["A man is sleeping on a bench in the park ."])

@@ -1,4 +1,4 @@
-"""The check that ends chapter 11: a whole Transformer, written by the reader in an empty cell.
+"""The check of exercise 11.6: a whole Transformer, written by the reader in an empty cell.
 
 The exercise prescribes the names of the parts, so the library's model gets the same weights, and both run.
 What reaches each map is compared, in the order of computation; the first difference is told.

@@ -168,48 +168,122 @@ def scale_for_torch(yours):
 
 
 @exercise
-def pre_norm_stack(yours):
-    """each sublayer sees a normalised x, its output is added to x itself, and the last norm ends the stack"""
-    x, *matrices = drawn((5, 6), *[(6, 6)] * 3)
-    sublayers = [lambda x, W=W: torch.tanh(x @ W) for W in matrices]
-    norms = [scaled(factor) for factor in (0.5, 1.5, 2.5)]
-    last = scaled(3.5)
+def logit_shares(yours):
+    """each part of the sum has its share of the logit, and the shares add up to it"""
+    for n, d in ((5, 6), (3, 8)):
+        parts, a, w = drawn((n, d), (d,), (d,))
+        parts = parts + torch.arange(1.0, n + 1, dtype=torch.float64)[:, None]  # their means differ
+        eps = 0.5
 
-    def run(step, end=last):
-        y = x
-        for sublayer, norm in zip(sublayers, norms, strict=True):
-            y = step(y, sublayer, norm)
-        return end(y)
+        def normal(x, root, a=a):
+            return (x - x.mean(-1, keepdim=True)) / root * a
 
-    pre = run(lambda y, f, n: y + f(n(y)))
-    out = yours(x, sublayers, norms, last)
+        def root_of(x, eps=eps, unbiased=False):
+            return (x.var(-1, unbiased=unbiased, keepdim=True) + eps).sqrt()
+
+        total = parts.sum(0)
+        root = root_of(total)
+        true = normal(parts, root) @ w
+        given = yours(parts, a, w, eps)
+        so_far = parts.cumsum(0)
+        on_the_way = normal(so_far, root_of(so_far)) @ w
+        expect_close(
+            given,
+            true,
+            f"the shares of {n} parts",
+            typical={
+                "Each part is divided by its own root, so the shares do not add up to the logit: divide all "
+                "by the root of the sum.":
+                    normal(parts, root_of(parts)) @ w,
+                "These are logits along the way, one after each layer. What has each part added?": on_the_way,
+                "These are differences of logits along the way, and each divides by another root: divide all "
+                "by the root of the sum.":
+                    torch.cat([on_the_way[:1], on_the_way.diff()]),
+                "The parts are not centred: each gives up the mean of its own entries.":
+                    (parts / root * a) @ w,
+                "The mean of the sum is taken from every part; each gives up the mean of its own entries.":
+                    ((parts - total.mean()) / root * a) @ w,
+                "The mean is taken over the parts; it belongs to the last axis.":
+                    ((parts - parts.mean(0)) / root * a) @ w,
+                "This is the unbiased deviation: divide by d, not by d − 1.":
+                    normal(parts, root_of(total, unbiased=True)) @ w,
+                "ε is missing under the root.": normal(parts, root_of(total, 0.0)) @ w,
+                "Nothing is divided: where is the root of the sum's variance?": normal(parts, 1.0) @ w,
+                "This divides by the variance; it is its root.": normal(parts, root**2) @ w,
+                "The scale a is missing.": normal(parts, root, 1.0) @ w,
+                "This is the whole logit: return one number for each part.": true.sum(),
+                "Of each part there is one number: multiply by w, and add up over the entries.":
+                    normal(parts, root),
+            },
+        )  # fmt: skip
     expect(
-        torch.equal(yours.given[0], x),
-        "The x that was handed in has changed: `x += …` writes into it. Write `x = x + …`.",
+        torch.equal(yours.given[0], parts),
+        "The parts that were handed in have changed: `parts -= …` writes into them. Say `parts = parts - …`.",
     )
-    expect_close(
-        out,
-        pre,
-        "the output",
-        typical={
-            "The last norm is missing.": run(lambda y, f, n: y + f(n(y)), end=lambda y: y),
-            "This is post-norm: the norm is around the sum.": run(lambda y, f, n: n(y + f(y))),
-            "This is post-norm without the last norm: the norm is around the sum.":
-                run(lambda y, f, n: n(y + f(y)), end=lambda y: y),
-            "The residual carries the normalised x: add what the sublayer returns to x itself.":
-                run(lambda y, f, n: n(y) + f(n(y))),
-            "There is no residual: add x.": run(lambda y, f, n: f(n(y))),
-            "The norms are not used: a sublayer sees the normalised x.": run(lambda y, f, n: y + f(y)),
-            "The norm is applied to what the sublayer returns; it belongs before the sublayer.":
-                run(lambda y, f, n: y + n(f(y))),
-            "Every layer adds to the first x; add to the x that the layer before has returned.":
-                last(x + sublayers[-1](norms[-1](x))),
-            "The last norm is applied after every layer.":
-                run(lambda y, f, n: last(y + f(n(y))), end=lambda y: y),
-        },
+
+
+@exercise
+def three_factors(yours):
+    """with the identity a layer's factor is 1 + F', and paths may cancel the one past all layers"""
+    given, paths = yours()
+    given = [float(value) for value in given]
+    expect(len(given) == 3, f"Return three factors, for (a), (b) and (c); found {len(given)}.")
+    for letter, value, slope in zip("abc", given, (-0.5, -1.0, 3.0), strict=True):
+        for wrong, sentence in (
+            (slope**3, "that is the stack without the identity. Each layer adds its input to F."),
+            ((1 + slope) * 3, "three layers multiply: raise the factor of one to the third power."),
+            ((1 - slope) ** 3, "the sign of F' is reversed: y = x + F(x)."),
+            (1.0, "the path past all layers gives 1, and the other paths are added to it."),
+            (1 + slope, "that is the factor of one layer."),
+        ):
+            right = abs((1 + slope) ** 3 - wrong) < 1e-9
+            expect(right or abs(value - wrong) > 1e-9, f"({letter}) {wrong:g}: {sentence}")
+        true = (1 + slope) ** 3
+        expect(abs(value - true) < 1e-6, f"({letter}) {value:g}: what is 1 + F' here, and its third power?")
+    paths = sorted(float(value) for value in paths)
+    expect(len(paths) == 8, f"Three layers have eight paths; found {len(paths)}.")
+    expect(min(paths) < 0, "A path through one layer has the factor F' = -1/2: where is the sign?")
+    true = sorted((-0.5) ** k for k in (0, 1, 1, 1, 2, 2, 2, 3))
+    expect(all(abs(a - b) < 1e-6 for a, b in zip(paths, true, strict=True)),
+           "Through k layers a path has the factor (-1/2)^k, and there are 1, 3, 3, 1 of them.")  # fmt: skip
+
+
+@exercise
+def normed_on_paper(yours):
+    """layer norm sees neither shift nor factor, and no entry of d can exceed the root of d - 1"""
+    a, b, c, n_outputs, largest = yours()
+    cases = (
+        ("a", a, [-1, -1, 1, 1], {
+            "these are the deviations; divide them by their root mean square": [-2, -2, 2, 2],
+            "the variance is not the divisor: take its root": [-0.5, -0.5, 0.5, 0.5],
+            "divide by d, not by d − 1": [-(0.75**0.5), -(0.75**0.5), 0.75**0.5, 0.75**0.5],
+        }),
+        ("b", b, [-5 / 3, 1 / 3, 1 / 3, 1], {
+            "the factor 100 cancels": [-500 / 3, 100 / 3, 100 / 3, 100],
+            "these are the deviations; divide them by their root mean square": [-500, 100, 100, 300],
+            "divide by d, not by d − 1": [-5 / 12**0.5, 1 / 12**0.5, 1 / 12**0.5, 3 / 12**0.5],
+        }),
+        ("c", c, [0, 0, 0, 0], {
+            "all deviations are zero, and ε keeps the division defined": [1, 1, 1, 1],
+            "the mean is subtracted first": [3, 3, 3, 3],
+        }),
     )  # fmt: skip
-
-
-def scaled(factor):
-    """A layer norm whose outputs are multiplied by a factor, so that no two are alike."""
-    return lambda x: factor * torch.nn.functional.layer_norm(x, x.shape[-1:])
+    for letter, value, true, typical in cases:
+        value = torch.as_tensor(value, dtype=torch.float64)
+        expect_shape(value, (4,), f"the output of ({letter})")
+        for sentence, wrong in typical.items():
+            far = (value - torch.tensor(wrong, dtype=torch.float64)).abs().max()
+            expect(far > 5e-3, f"({letter}): {sentence}.")
+        far = (value - torch.tensor(true, dtype=torch.float64)).abs().max()
+        shown = [round(x, 3) for x in value.tolist()]
+        expect(far < 5e-3, f"({letter}) {shown}: mean, deviations, the root of the mean of their squares?")
+    expect(n_outputs != 2, "(d): there is a third, where the two entries are equal.")
+    expect(n_outputs == 3, f"(d) {n_outputs}: the deviations are (t, −t). What is left of t?")
+    expect(callable(largest), "(e): return a function of d.")
+    for d in (2, 5, 17):
+        value = float(largest(d))
+        expect(
+            abs(value - d**0.5) > 1e-6, "(e): at √d all others would be 0, and the entries must add up to 0."
+        )
+        expect(abs(value - (d - 1)) > 1e-6 or d == 2, "(e): that is the largest square; take its root.")
+        expect(abs(value - (d - 1) ** 0.5) < 1e-6, f"(e): for d = {d} the vector (1, 0, …, 0) tells.")

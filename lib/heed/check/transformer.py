@@ -4,10 +4,10 @@ import torch
 from torch import nn
 
 from heed.attention import MultiHeadAttention, causal_mask, padding_mask
-from heed.check import exercise, expect, expect_close, expect_shape, without
+from heed.check import NotStarted, exercise, expect, expect_close, expect_shape, is_stub, without
 from heed.layers import DecoderLayer, PositionwiseFeedForward, PostNormConnection
 from heed.text import BOS, PAD
-from heed.transformer import EncoderDecoder, make_model
+from heed.transformer import Encoder, EncoderDecoder, make_model
 
 N_SOURCE, N, D_MODEL, D_FF, H, VOCAB = 3, 5, 14, 11, 7, 13
 
@@ -74,6 +74,56 @@ def bound(yours):
     expect(not turned, "The functions stand in the opposite order of their masks.")
     for i in range(3):
         expect_close(found[i], goals[i], f"what function {i} returns")
+
+
+@exercise
+def averaging(yours):
+    """the stack reads its size, copies it, and each position averages what it may look at"""
+    expect(isinstance(yours, type) and issubclass(yours, nn.Module), "Hand over your class, an nn.Module.")
+    layer = yours(D_MODEL).double()
+    if not [*layer.parameters()] and is_stub(yours.forward):
+        raise NotStarted
+    W = getattr(layer, "W", None)
+    expect(isinstance(W, nn.Linear), f"`W` should be an nn.Linear({D_MODEL}, {D_MODEL}).")
+    expect_shape(W.weight, (D_MODEL, D_MODEL), "`W.weight`")
+    n, most = sum(p.numel() for p in layer.parameters()), D_MODEL * (D_MODEL + 1)
+    expect(n == most, f"The layer has {n} parameters; W alone has {most}.")
+    ids = torch.tensor([[4, 5, 6, 7, 8], [9, 10, 11, PAD, PAD]])
+    mask = (padding_mask(ids) & causal_mask(N))[:, 0]  # (b, n, n)
+    x = torch.randn(2, N, D_MODEL).double()
+
+    def mean(mask):
+        """Of what each position may look at, (b, n, d_model)."""
+        mask = mask.to(x.dtype)
+        return mask @ x / mask.sum(dim=-1, keepdim=True)
+
+    own = torch.eye(N, dtype=torch.bool).expand_as(mask)
+    averaged, kept, seen = W(mean(mask)), x.clone(), mask.clone()
+    typical = {
+        "The residual is missing: add what W makes of the mean to x.": averaged,
+        "The mask is not used: every position averages all.": x + W(mean(torch.ones_like(mask))),
+        "The mask is used from the side of the keys: row i says what position i may look at.":
+            x + W(mask.mT.to(x.dtype) @ x / mask.mT.sum(dim=-1, keepdim=True).clamp(min=1)),
+        "These are sums: divide each by the number of vectors that its position may look at.":
+            x + W(mask.to(x.dtype) @ x),
+        "Each sum is divided by all positions: divide it by those that its position may look at.":
+            x + W(mask.to(x.dtype) @ x / N),
+        "Each position sees itself alone; the mean is of all that it may look at.": x + W(mean(own)),
+        "W is not used.": x + mean(mask),
+    }  # fmt: skip
+    answer = layer(x, mask)
+    expect(torch.equal(x, kept) and torch.equal(mask, seen), "x or the mask was changed in place.")
+    expect(answer is not None, "`forward` gives nothing back. Does it end with `return`?")
+    expect_close(answer, x + averaged, "what the layer returns", typical)
+    expect(hasattr(layer, "size"), "The stack cannot make its last norm: it reads `layer.size`.")
+    said = f"`size` is {layer.size!r}, and the vectors have {D_MODEL} entries."
+    expect(layer.size == D_MODEL, said + (" A norm of size 1 would even run." if layer.size == 1 else ""))
+    other = getattr(yours(D_MODEL + 1), "size", None)
+    expect(other == D_MODEL + 1, f"A layer of width {D_MODEL + 1} says that its size is {other}.")
+    stack = Encoder(layer, n_layers=3)
+    copies = {id(twin.W) for twin in stack.layers}
+    expect(len(copies) == 3, "The three layers of the stack share one W: a deep copy should copy it.")
+    expect_shape(stack(x, mask), x.shape, "what a stack of three returns")
 
 
 @exercise

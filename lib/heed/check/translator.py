@@ -5,7 +5,6 @@ from itertools import pairwise
 import torch
 
 from heed.check import exercise, expect, expect_close, without
-from heed.checkpoint import average
 from heed.text import Subwords
 
 MERGES = [("u", "n"), ("un", "d"), ("h", "und"), ("r", "o"), ("hund", "e"), ("o", "t")]
@@ -95,46 +94,60 @@ def best_pair(yours):
 
 
 @exercise
-@without(average)
-def mean_state(yours):
-    """each entry is the mean of the states' entries, and a counter is the last one's"""
-
-    def state(i):
-        torch.manual_seed(i)
-        return {"W": torch.randn(3, 2).double(), "b": torch.randn(2).double(), "steps": torch.tensor(10 * i)}
-
-    states = [state(i) for i in (1, 2, 4)]
-    answer, (given,) = yours(states), yours.given
-    unchanged = all(torch.equal(s[name], t[name]) for s, t in zip(given, states, strict=True) for name in t)
-    expect(unchanged, "A given state has changed: it belongs to somebody else. Work on new tensors.")
-    expect(isinstance(answer, dict), "A dictionary is wanted, from the entries' names to their means.")
-    missing = sorted(states[0].keys() - answer.keys())
-    expect(not missing, f"The entry {missing and missing[0]!r} is missing.")
-    for name in ("W", "b"):
-        three = [s[name] for s in states]
-        expect_close(
-            answer[name],
-            sum(three) / 3,
-            f"the mean of {name!r}",
-            typical={
-                "This is the sum: divide by the number of states.": sum(three),
-                "This is the last state. The mean of all three is wanted.": three[-1],
-                "Only two states went into it: do not forget the first one.": (three[1] + three[2]) / 2,
-                "Each state was averaged with what was there before, so the last counts half: add first.": (
-                    (three[0] + three[1]) / 2 + three[2]
-                )
-                / 2,
-            },
-        )
-    steps = answer["steps"]
+def reordered(yours):
+    """the hidden units stand in the new order, and the function is the same"""
+    torch.manual_seed(0)
+    W_1, b_1, W_2 = torch.randn(5, 3).double(), torch.randn(5).double(), torch.randn(4, 5).double()
+    order = [2, 0, 1, 4, 3]  # not its own inverse
+    back = [order.index(i) for i in range(5)]
+    answer, given = yours(W_1, b_1, W_2, order), yours.given
+    same = all(torch.equal(now, then) for now, then in zip(given[:3], (W_1, b_1, W_2), strict=True))
     expect(
-        isinstance(steps, torch.Tensor) and not steps.is_floating_point() and steps == 40,
-        f"'steps' is a counter, whole numbers, and the last state's is 40; yours is {steps}.",
+        same and given[3] == order,
+        "What was given has changed. It belongs to the caller: make new tensors.",
     )
+    three = isinstance(answer, tuple | list) and len(answer) == 3
     expect(
-        steps.data_ptr() != given[-1]["steps"].data_ptr(),
-        "'steps' is the last state's own tensor: whoever counts on in one changes both. Hand back a copy.",
+        three and all(isinstance(each, torch.Tensor) for each in answer),
+        "Three tensors are wanted, in this order: the first matrix, its bias, the second matrix.",
     )
+    for name, mine, shape in zip(("W_1", "b_1", "W_2"), answer, ((5, 3), (5,), (4, 5)), strict=True):
+        expect(tuple(mine.shape) == shape, f"{name} keeps its shape {shape}; yours is {tuple(mine.shape)}.")
+    first, bias, second = answer
+    expect_close(
+        first,
+        W_1[order],
+        "the first matrix",
+        typical={
+            "The first matrix is as it was: its rows, one a hidden unit, are to be reordered.": W_1,
+            "This is the order backwards: row 0 of the new matrix is row order[0] of the old one.": W_1[back],
+        },
+    )
+    expect_close(
+        bias,
+        b_1[order],
+        "the bias",
+        typical={
+            "The bias is as it was, so each hidden unit has another unit's bias.": b_1,
+            "The bias goes the other way than the rows of the first matrix.": b_1[back],
+        },
+    )
+    expect_close(
+        second,
+        W_2[:, order],
+        "the second matrix",
+        typical={
+            "The second matrix is as it was: it reads unit 0 where another unit stands now.": W_2,
+            "The columns of the second matrix follow the order of the first one's rows, not its inverse.": (
+                W_2[:, back]
+            ),
+        },
+    )
+    x = torch.randn(7, 3).double()
+    before = (x @ W_1.T + b_1).relu() @ W_2.T
+    expect_close((x @ first.T + bias).relu() @ second.T, before, "what the layer computes")
+    other = yours(torch.eye(3).double(), torch.zeros(3).double(), torch.ones(2, 3).double(), [1, 2, 0])
+    expect_close(other[0], torch.eye(3).double()[[1, 2, 0]], "the first matrix of another layer")
 
 
 @exercise
