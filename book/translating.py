@@ -9,7 +9,11 @@ from pathlib import Path
 
 FOLDER = Path("assets", "14_a_real_translator")
 CHAPTER = "chapters/14_a_real_translator"
-BEFORE = "## 14.6"  # of the chapter's sections: this one stands behind the translator
+BEFORE = (
+    "## 14.6",
+    "## What ",
+    "## Exercises",
+)  # the translator stands before the first that the chapter has
 SCRIPT = "_static/heed-model.js"
 EXAMPLES = (
     "Ein Hund läuft durch den Schnee.",
@@ -72,9 +76,12 @@ def add_to_chapter(cells, docname, root):
     """Put the translator into the cells of chapter 14, where the section ends that shows where it looks."""
     if docname != CHAPTER or not there(root):
         return
-    at = next((i for i, cell in enumerate(cells) if "".join(cell["source"]).startswith(BEFORE)), None)
+    heads = ["".join(cell["source"]) for cell in cells]
+    at = next((i for i, head in enumerate(heads) if head.startswith(BEFORE)), None)
     if at is None:
-        raise ValueError(f"{CHAPTER} has no section {BEFORE}, before which the translator could stand.")
+        raise ValueError(
+            f"{CHAPTER} has none of the sections {BEFORE}, before which the translator could stand."
+        )
     text = (
         "**On this page the model is at work.** Write a caption in German, and see where each head looks "
         f"while it writes.\n\n{part(docname)}"
