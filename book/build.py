@@ -17,6 +17,7 @@ from pathlib import Path
 
 import keys
 import opening
+import translating
 
 BOOK = Path(__file__).parent
 NEEDS = ("Sphinx", "myst-nb", "sphinx-book-theme", "sphinx-copybutton", "sphinx-mathjax-offline")
@@ -55,6 +56,7 @@ def build(chapters, html):
         run = subprocess.run(sphinx, stderr=subprocess.PIPE, encoding="utf-8", check=False)
         if run.returncode:
             raise ValueError(f"mend what Sphinx names here:\n{readable(run.stderr, source)}")
+        translating.write_model(source, pages)
         html.mkdir(parents=True, exist_ok=True)  # may be a link, or a volume: it stays, its contents go
         for old in html.iterdir():
             shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()

@@ -9,6 +9,7 @@ import html
 import importlib.metadata
 import json
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from docutils import nodes
 from ipython_pygments_lexers import IPythonLexer
 from sphinx.transforms import SphinxTransform
 from sphinx.transforms.post_transforms import SphinxPostTransform
+
+sys.path.insert(0, str(Path(__file__).parent))
+import translating
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 REPOSITORY, BRANCH = PROJECT["urls"]["Repository"], "main"
@@ -82,6 +86,7 @@ def prepare(app, docname, source):
         return
     notebook = json.loads(source[0])
     cells = notebook["cells"]
+    translating.add_to_chapter(cells, docname, Path(app.srcdir))
     if "setup" in cells[0]["metadata"].get("tags", []):
         cells.insert(1, cells.pop(0))  # a page begins with its title
     for cell in cells:

@@ -9,6 +9,8 @@ import json
 import re
 from pathlib import Path
 
+import translating
+
 INDEX = Path(__file__).with_name("index.md")
 PARTS = {
     "": range(0, 1),  # the preface stands before all parts
@@ -38,6 +40,7 @@ def page(chapters):
     pieces = {
         "cover": cover(chapters.parent),
         "starts": starts(rows),
+        "translator": translating.section(chapters.parent),
         "explorer": explorer(chapters),
         "chapters": listed(rows),
         "contents": contents(chapters),

@@ -104,7 +104,8 @@ def parser():
     add("--check", type=Path, metavar="FILE", help=about)
 
     add = added["show"].add_argument
-    add("sentence", help="in quotation marks")
+    add("sentence", nargs="?", default="", help="in quotation marks; with --live an example, or none")
+    add("--live", action="store_true", help="write a page that translates what is written into it")
     add("--to", type=Path, default=Path("attention.html"), metavar="FILE", help="else attention.html")
 
     add = added["plot"].add_argument

@@ -156,13 +156,23 @@ def export(words):
 
 
 def show(words):
-    """Translate one sentence and write a page that shows where each layer and head of the model looked."""
+    """Write a page: where each layer and head looked at one sentence, or, with --live, a translator."""
     from heed import recipe
 
     if words.to.exists() and not words.to.read_bytes()[:15].lower().startswith(b"<!doctype html>"):
         raise ValueError(
             f"{words.to} is there, and is no page that could be replaced. Name another with --to."
         )
+    if words.live:
+        from heed.recipe import live
+
+        translator = recipe.load_translator(words.model, weights=words.weights)
+        page = live.page(translator, f"The translator of {words.model.resolve().name}", words.sentence)
+        words.to.write_text(page, encoding="utf-8", newline="\n")
+        print(f"Open {words.to} in a browser: it translates, without a network.")
+        return
+    if not words.sentence:
+        raise ValueError("There is nothing to show: name a sentence, or --live for a page that translates.")
     explorer = recipe.load_translator(words.model, weights=words.weights).explore(words.sentence)
     print(f"{explorer.title}\nOpen {explorer.save(words.to)} in a browser.")
 

@@ -77,14 +77,17 @@ def engine():
     return ctranslate2
 
 
-def check_exportable(model):
-    """Raise a ValueError that names the first part of a model that the engine cannot compute."""
+def check_exportable(model, by="CTranslate2"):
+    """Raise a ValueError that names the first part of a model that an engine cannot compute.
+
+    by: the name of the engine
+    """
     connections = set()
     for name, module in model.named_modules():
         kind = type(module)
         if kind not in EXPORTABLE:
             raise ValueError(
-                f"{name or 'The model'} is a {kind.__name__}, and CTranslate2 would compute something else. "
+                f"{name or 'The model'} is a {kind.__name__}, and {by} would compute something else. "
                 "A Transformer as `make_model` builds it, without variants, can be exported."
             )
         if kind in (layers.SublayerConnection, layers.PostNormConnection):
