@@ -81,7 +81,7 @@ def n_best(yours):
             mistakes = {
                 "The scores are log-probabilities: divide each by the length penalty.":
                     searched(*asked[:2], 0.0, n_max) if alpha else None,
-                "|Y| counts EOS, and your penalty does not.": searched(*asked, eos=0) if alpha else None,
+                "n counts EOS, and your penalty does not.": searched(*asked, eos=0) if alpha else None,
                 "What has said EOS still takes a place in the beam: put it aside.":
                     searched(*asked, stay=True),
                 "`width` of all that are one token longer stay, those with EOS among them: yours keeps "
