@@ -473,7 +473,7 @@ def bleu_by_head(yours):
     expect(isinstance(given, tuple | list) and len(given) == 4, "Return BLEU, two shares, a bool.")
     value, clipped, unclipped, zero = given
     for wrong, sentence in {
-        63.16: "(a) The equal runs are the same, and neither are all runs nor the two lengths.",
+        63.16: "(a) The equal runs are the same, but the numbers of all runs and the two lengths are not.",
         70.71: "(a) This translation is the shorter one: the factor for the lengths is below 1.",
         57.15: "(a) The shares are of the runs of the translation, and that has 10, 9, 8 and 7 now.",
     }.items():
