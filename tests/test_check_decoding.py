@@ -291,7 +291,7 @@ def test_text_bleu_names_the_mistake(capsys, sentence):
         ("cache_size", (49_152, 8.39, False), "no source attention"),
         ("cache_size", (49_152, 4.19, True), "among themselves"),
         ("bleu_by_head", (64.0, 0.4, 1, True), "✓"),
-        ("bleu_by_head", (63.2, 0.4, 1, True), "neither are all runs"),
+        ("bleu_by_head", (63.2, 0.4, 1, True), "but the numbers of all runs"),
         ("bleu_by_head", (70.7, 0.4, 1, True), "below 1"),
         ("bleu_by_head", (57.1, 0.4, 1, True), "10, 9, 8 and 7"),
         ("bleu_by_head", (64.0, 1, 1, True), "not all five"),
