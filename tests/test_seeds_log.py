@@ -75,6 +75,6 @@ def test_only_three_wrong_joints_end_clearly_above_the_right_model(log, answers)
 
 
 def test_copying_takes_a_while(log, answers):
-    assert "is below 0.01 and that of the right model about 0.03" in answers
+    assert "is below 0.01 and that of the right model 0.03 to 0.04" in answers
     assert max(log["longer"]["no causal mask"]) < 0.01
-    assert all(0.015 < loss < 0.06 for loss in log["longer"]["nothing"])
+    assert {f"{loss:.2f}" for loss in log["longer"]["nothing"]} == {"0.03", "0.04"}

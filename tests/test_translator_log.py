@@ -55,7 +55,7 @@ def test_the_updates_and_their_scores_are_those_that_the_chapter_checks():
 
 
 def test_no_sentence_of_ours_is_a_training_caption(prose):
-    assert "none of our sentences, here and below, is a training caption" in prose
+    assert "None of our sentences, here and below, is a training caption" in prose
     assert logged("counts.json")["sentences of ours that are captions"] == 0
     script = (FOLDER / "counts.py").read_text(encoding="utf-8")
     cells = nbformat.read(CHAPTER, 4).cells

@@ -91,7 +91,7 @@ def rounded(values):
 
     values: (n, d)
 
-    Returns the scales (n, 1), float32, and the whole numbers (n, d), int8.
+    Returns the scales, one a row, in float32, and the whole numbers, in int8.
     """
     scale = np.abs(values).max(axis=1, keepdims=True) / np.float32(127)
     scale[scale == 0] = 1  # a row of zeros
