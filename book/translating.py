@@ -9,11 +9,7 @@ from pathlib import Path
 
 FOLDER = Path("assets", "14_a_real_translator")
 CHAPTER = "chapters/14_a_real_translator"
-BEFORE = (
-    "## 14.6",
-    "## What ",
-    "## Exercises",
-)  # the translator stands before the first that the chapter has
+BEFORE = ("## What ", "## Exercises")  # the translator stands before the first that the chapter has
 SCRIPT = "_static/heed-model.js"
 EXAMPLES = (
     "Ein Hund läuft durch den Schnee.",

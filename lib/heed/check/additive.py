@@ -317,7 +317,7 @@ def second_stranger(yours):
         (focus, 0.6675, "the factor of the focus", {
             0.5: "Two share now, but they take from the many as well: the orange bars held almost half.",
             1.0: "The weights sum to one, and a second bar fits the query as well as the first.",
-            0.3387: "That is the share of one bar afterwards. Divide it by the share before.",
+            0.3387: "The share afterwards, or by how much it falls: divide what is left by what was.",
             1.498: "Afterwards over before: the share falls.",
         }),
     ):  # fmt: skip
