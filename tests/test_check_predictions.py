@@ -29,7 +29,7 @@ SOFT = [0.09003, 0.24473, 0.66524]
         ("same_key", 3.5, "farther away"),
         ("same_key", 7, "differs"),
         ("second_stranger", (2, 2 / 3), "Does the new bar differ"),
-        ("second_stranger", (1.75, 0.34), "share of one bar"),
+        ("second_stranger", (1.75, 0.34), "divide what is left"),
         ("second_stranger", (1.75, 0.8), "should be about"),
         ("on_paper", ([3 / 5, 1 / 5, 1 / 5], 3.2, 29 / 6), "the query of *Ben ?*"),
         ("on_paper", ([1, 3, 1], 16, 29 / 6), "divide them by their sum"),
