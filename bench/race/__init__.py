@@ -1,1 +1,1 @@
-"""Who translates better after so many minutes: `fit`, and what else a person would use, on the same captions."""
+"""Who translates better after so many minutes: `fit`, or what else a person would use?"""

@@ -1,6 +1,6 @@
 """The race: after so many minutes, who translates better?
 
-    python -m bench.race all               # every contestant, one after the other, ten minutes each; then the table
+    python -m bench.race all               # one contestant after the other, ten minutes each; then the table
     python -m bench.race all --together    # at the same time, each on two cores of its own
     python -m bench.race search            # the search of the learning rates, by updates
 
@@ -23,7 +23,7 @@ import torch
 
 from bench.__main__ import machine
 from bench.race import score as scoring
-from bench.race.clock import Clock
+from bench.race.clock import PARTS, Clock
 from bench.race.contestants import CONTESTANTS, guessing
 from bench.race.data import read
 from heed.engine import choose_precision
@@ -32,7 +32,7 @@ from heed.recipe import encoded
 HERE = Path(__file__).parents[2]
 ASSETS = HERE / "assets" / "14_a_real_translator"
 SEARCHED, RACED = ASSETS / "race-search.json", ASSETS / "race.json"
-RECURRENT = ("recurrent-adamw", "recurrent-muon")
+RECURRENT = ("recurrent-muon", "recurrent-adamw")
 PACKAGES = ("torch", "transformers", "accelerate", "joeynmt")
 
 
@@ -144,7 +144,7 @@ def do_search(words):
         if log["updates"] != words.updates:
             raise ValueError(f"{words.log} holds a search of {log['updates']} updates.")
     log["what"] = "Highest learning rate of each contestant -> held-out loss after so many updates"
-    log |= {"device": device_in_words(words.device), "versions": versions(), "date": date.today().isoformat()}
+    log |= {"versions": versions(), "date": date.today().isoformat()}
     data, until = read(words.folder, words.pairs), time.monotonic() + words.seconds
     found, names = log["held-out loss"], there(words.names or CONTESTANTS)
     todo = {name: wanted(name, found.setdefault(name, {})) for name in names}
@@ -162,6 +162,7 @@ def do_search(words):
         more = [rate for rate in wanted(name, found[name]) if (name, rate) not in asked]
         asked |= {(name, rate) for rate in more}
         jobs += [(name, rate, words.updates, data, words.device) for rate in more]
+    log["device"] = device_in_words(words.device)  # not before: no process can be forked from one with a GPU
     log["held-out loss"] = {
         name: dict(sorted(of.items(), key=lambda pair: float(pair[0]))) for name, of in found.items() if of
     }
@@ -195,9 +196,9 @@ def do_run(words):
     model = contestant.build(len(data.subwords), data.model, words.seed)
     clock = Clock(folder, minutes=words.minutes)
     clock.say(
-        name=name, label=contestant.label, seed=words.seed, rate=rate, minutes=words.minutes, parts=clock.parts,
-        threads=words.threads, precision=choose_precision(torch.device("cpu")), device=machine(),
-        parameters=sum(p.numel() for p in model.parameters() if p.requires_grad), versions=versions(),
+        name=name, seed=words.seed, rate=rate, minutes=words.minutes, parts=clock.parts, threads=words.threads,
+        precision=choose_precision(torch.device("cpu")), device=machine(), versions=versions(),
+        parameters=sum(p.numel() for p in model.parameters() if p.requires_grad),
         date=date.today().isoformat(),
     )  # fmt: skip
     contestant.train(model, data, clock, rate, words.seed)
@@ -218,8 +219,9 @@ def command(words, name):
     more = ["--rate", str(words.rate)] if words.rate else []
     more += ["--pairs", str(words.pairs)] if words.pairs else []
     return [
-        sys.executable, "-m", "bench.race", "run", name, "--folder", str(words.folder), "--seed", str(words.seed),
-        "--minutes", str(words.minutes), "--threads", str(words.threads), "--log", str(words.log), *more,
+        sys.executable, "-m", "bench.race", "run", name, "--folder", str(words.folder),
+        "--seed", str(words.seed), "--minutes", str(words.minutes), "--threads", str(words.threads),
+        "--log", str(words.log), *more,
     ]  # fmt: skip
 
 
@@ -255,7 +257,7 @@ def do_launch(words):
     names = contenders(words)
     if len(cores) < words.threads * len(names):
         raise ValueError(
-            f"{len(names)} contestants of {words.threads} threads need more than {len(cores)} cores."
+            f"{len(names)} contestants of {words.threads} threads: more than {len(cores)} cores."
         )
     for i, name in enumerate(names):
         own = cores[i * words.threads : (i + 1) * words.threads]
@@ -273,17 +275,18 @@ def awaited(name, process, folder, seed):
 
 def do_all(words):
     """Everything: the trainings that are not there, the scores, the log, the table, the figure."""
-    for words.seed in words.seeds:
+    for seed in words.seeds:
+        words.seed = seed
         if words.together:
             for name, process in do_launch(words):
-                awaited(name, process, words.folder, words.seed)
+                awaited(name, process, words.folder, seed)
             continue
         read(words.folder, words.pairs)
         for name in contenders(words):
-            if (words.folder / f"{name}-{words.seed}" / f"{10:02}.pt").is_file():
+            if (words.folder / f"{name}-{seed}" / f"{PARTS:02}.pt").is_file():
                 continue
-            print(f"{name}, seed {words.seed}: {words.minutes:g} minutes", flush=True)
-            awaited(name, start(words, name), words.folder, words.seed)
+            print(f"{name}, seed {seed}: {words.minutes:g} minutes", flush=True)
+            awaited(name, start(words, name), words.folder, seed)
     do_score(words)
     do_gather(words)
     do_figure(words)
@@ -294,13 +297,9 @@ def do_all(words):
 
 def do_score(words):
     began = time.monotonic()
+    watch = words.seconds if words.watch else None
     scoring.score_all(
-        words.folder,
-        words.captions,
-        words.processes,
-        words.parts,
-        words.device,
-        words.seconds if words.watch else None,
+        words.folder, words.captions, words.processes, words.parts, words.device, watch, words.pairs
     )
     print(f"Scored in {time.monotonic() - began:.0f} s.", flush=True)
 
@@ -309,11 +308,15 @@ def do_gather(words):
     """The runs of this folder, added to those that the log has."""
     old = json.loads(words.to.read_text(encoding="utf-8"))["runs"] if words.to.is_file() else []
     new = scoring.gathered(words.folder)
-    mine = {(run["name"], run["seed"]) for run in new}
-    runs = [run for run in old if (run["name"], run["seed"]) not in mine] + new
-    about = "Multi30k, German to English: held-out loss per sub-word without smoothing, BLEU of greedy translations"
-    write(words.to, {"task": f"{about} of {words.captions} held-out captions (bleu) and the test captions (test)",
-                     "runs": sorted(runs, key=lambda run: (list(CONTESTANTS).index(run["name"]), run["seed"]))})  # fmt: skip
+    mine, order = {(run["name"], run["seed"]) for run in new}, list(CONTESTANTS)
+    runs = new + [run for run in old if (run["name"], run["seed"]) not in mine]
+    log = {
+        "task": "Multi30k, German to English",
+        "loss": "cross-entropy per sub-word of the held-out captions, without smoothing",
+        "bleu": "of greedy translations of the held-out captions; test: of the test captions",
+        "runs": sorted(runs, key=lambda run: (order.index(run["name"]), run["seed"])),
+    }
+    write(words.to, log)
 
 
 def do_figure(words):
@@ -350,13 +353,9 @@ def main(words=None):
     parser.add_argument("--captions", type=int, default=1014, help="held-out captions to translate")
     parser.add_argument("--parts", type=int, nargs="+", help="of each run, to score; else all")
     parser.add_argument("--processes", type=int, help="that score, else one a core; that search, else one")
-    parser.add_argument(
-        "--device", default="cpu", help="that searches and scores; the race is for processors"
-    )
+    parser.add_argument("--device", default="cpu", help="that searches and scores; CPUs race")
     parser.add_argument("--watch", action="store_true", help="score while the race goes on")
-    parser.add_argument(
-        "--seconds", type=float, default=math.inf, help="that the search, or the watch, lasts"
-    )
+    parser.add_argument("--seconds", type=float, default=math.inf, help="of the search, or the watch")
     words = parser.parse_args(words)
     for name in words.names:
         if name not in CONTESTANTS:

@@ -7,6 +7,7 @@ import torch
 
 from heed.schedule import trapezoid
 
+PARTS = 10  # of a run; after each the weights are kept
 WARMUP = 0.1  # share of the run in which the learning rate rises; then it falls to zero
 
 
@@ -22,7 +23,7 @@ class Clock:
     parts: how often the weights are kept
     """
 
-    def __init__(self, folder, minutes=None, updates=None, parts=10):
+    def __init__(self, folder, minutes=None, updates=None, parts=PARTS):
         self.folder, self.minutes, self.n_updates, self.parts = folder, minutes, updates, parts
         self.updates = self.tokens = self.kept = 0
         self.seconds, self.began = 0.0, None

@@ -1,7 +1,7 @@
-"""Who takes part: each builds a model, trains it by the clock, and says which scores it gives to the next token.
+"""Who takes part: each builds a model, trains it by the clock, and scores the next token.
 
-Batches, smoothing, sizes and the way of the learning rate are the recipe's for all: a tenth of the time up, then
-straight down to zero. What differs is said at each.
+Batches, smoothing and sizes are the recipe's for all, and so is the way of the learning rate: a tenth of the
+time up, then straight down to zero. What differs is said at each.
 """
 
 import importlib.util
@@ -113,7 +113,8 @@ class Fit(Contestant):
             result = fit(
                 model, watched, lambda model, batch: self.loss(model, batch, data.smoothing), folder,
                 minutes=clock.minutes, updates=clock.n_updates, optimizer=self.optimizer, lr=rate,
-                adamw_lr=adamw_lr, warmup=WARMUP, device=str(device_of(model)), seed=seed, every=NEVER, checkpoint_minutes=None,
+                adamw_lr=adamw_lr, warmup=WARMUP, device=str(device_of(model)), seed=seed,
+                every=NEVER, checkpoint_minutes=None,
             )  # fmt: skip
         clock.updates, clock.tokens = result.steps, result.tokens
         clock.end(model)
@@ -145,7 +146,7 @@ class Recurrent(AttentionSeq2Seq):
         return F.dropout(out, self.p, self.training)
 
     def vectors(self, memory, target_in):
-        """What the output layer reads at each position (b, n, 4 * width). memory: of `start`, s at its end."""
+        """What the output layer reads at each position, (b, n, 4 * width). memory: of `remember`."""
         h, keys, mask, s = memory
         decoder, read = self.decoder, []
         for y in decoder.embed(target_in).unbind(dim=1):
@@ -267,7 +268,7 @@ def adamw(model, rate):
 
 
 class Marian(Contestant):
-    """Hugging Face's Marian with `Trainer`, in bfloat16 where that is faster. Its norms follow the sublayers."""
+    """Hugging Face's Marian with `Trainer`, in bfloat16 where that is faster; its norms follow."""
 
     needs = ("transformers", "accelerate")
     rates = (5e-4, 1e-3, 2.5e-4, 2e-3)

@@ -37,11 +37,10 @@ class Data(NamedTuple):
 def read(folder, n_pairs=None):
     """The data. The sub-words are learnt once, into the folder; from then on they lie there.
 
-    n_pairs: fewer pairs to train with, to try things out
+    n_pairs: so many of each kind, to try things out
     """
     plan = recipe.read(RECIPE)
-    train, held_out, test = (recipe.sentences(plan, split) for split in ("train", "val", "test"))
-    train = train[:n_pairs]
+    train, held_out, test = (recipe.sentences(plan, split)[:n_pairs] for split in ("train", "val", "test"))
     file = folder / "subwords.json"
     if not file.is_file():
         folder.mkdir(parents=True, exist_ok=True)

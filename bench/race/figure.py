@@ -84,7 +84,13 @@ def table(log):
             for name, minute in each["minutes until then"].items()
         )
         label = CONTESTANTS[each["best other"]].label
-        yield f"Seed {each['seed']}: the best other, {label}, ends at {each['loss']:.3f}. That loss had {minutes}."
+        yield f"Seed {each['seed']}: the best other, {label}, ends at {each['loss']:.3f}; until then {minutes}."
+
+
+def common(runs, key):
+    """The values after those parts of the run that all runs have, a row for each run."""
+    parts = set.intersection(*({point["part"] for point in run["points"]} for run in runs))
+    return np.array([[point[key] for point in run["points"] if point["part"] in parts] for run in runs])
 
 
 def draw(log, file):
@@ -96,16 +102,11 @@ def draw(log, file):
         ours = name in OURS
         look = {"color": colours[i % len(colours)], "lw": 2.4 if ours else 1.6, "ls": "-" if ours else "--"}
         for ax, key in zip(axes, ("loss", "bleu"), strict=True):
-            parts = sorted(set.intersection(*({p["part"] for p in run["points"]} for run in runs)))
-            values = np.array([[p[key] for p in run["points"] if p["part"] in parts] for run in runs])
-            minutes = np.mean(
-                [[p["minute"] for p in run["points"] if p["part"] in parts] for run in runs], axis=0
-            )
+            minutes, values = common(runs, "minute").mean(axis=0), common(runs, key)
             ax.plot(minutes, values.mean(axis=0), label=CONTESTANTS[name].label, **look)
             if len(runs) > 1:
-                ax.fill_between(
-                    minutes, values.min(axis=0), values.max(axis=0), color=look["color"], alpha=0.2, lw=0
-                )
+                band = values.min(axis=0), values.max(axis=0)
+                ax.fill_between(minutes, *band, color=look["color"], alpha=0.2, lw=0)
     for ax, what in zip(axes, ("held-out loss per sub-word", "BLEU, held-out captions, greedy"), strict=True):
         ax.set(xlabel="minutes of training", ylabel=what, xlim=(0, None))
     axes[1].set_ylim(0, None)

@@ -187,7 +187,7 @@ def numbers(vocab, device):
 
 def memory(model, source):
     """What it makes of a source of ours."""
-    b, n = source.shape
+    b = len(source)
     lengths = (source != PAD).sum(dim=1)
     ended = torch.cat([source, source.new_full((b, 1), PAD)], dim=1)
     ended[torch.arange(b, device=source.device), lengths] = EOS

@@ -131,15 +131,16 @@ def ended(folder):
     return all(run[-1].get("part") == run[0]["parts"] for run in runs)
 
 
-def score_all(folder, n, processes=None, parts=None, device="cpu", watch=None):
+def score_all(folder, n, processes=None, parts=None, device="cpu", watch=None, n_pairs=None):
     """Measure all weights of all trainings in the folder that have not been measured; each gets scores.json.
 
     n: so many held-out captions are translated; the test captions are after the last part of a run
     parts: only these parts of each run, else all
     device: where the models compute
+    n_pairs: as `read` has it
     watch: for so many seconds at the most new weights are waited for, until all trainings have ended
     """
-    data, began, failed = read(folder), time.monotonic(), set()
+    data, began, failed = read(folder, n_pairs), time.monotonic(), set()
     context = get_context("fork" if hasattr(os, "fork") else "spawn")
     with ProcessPoolExecutor(processes or os.cpu_count(), context, begin, (data,)) as pool:
         while True:

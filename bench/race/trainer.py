@@ -61,8 +61,8 @@ def train(model, data, clock, optimizer, seed, precision):
     with tempfile.TemporaryDirectory() as folder:
         settings = TrainingArguments(
             folder, max_steps=10**9, label_smoothing_factor=data.smoothing, max_grad_norm=1.0, seed=seed,
-            bf16=precision == "bf16", use_cpu=on_cpu, logging_strategy="no", save_strategy="no", report_to="none",
-            disable_tqdm=True, remove_unused_columns=False, dataloader_pin_memory=False,
+            bf16=precision == "bf16", use_cpu=on_cpu, logging_strategy="no", save_strategy="no",
+            report_to="none", disable_tqdm=True, remove_unused_columns=False, dataloader_pin_memory=False,
         )  # fmt: skip
         trainer = Batched(
             model=model, args=settings, train_dataset=Stream(data, seed), optimizers=(optimizer, scheduler),
