@@ -72,10 +72,8 @@ def trial(name, rate, updates, data, device="cpu", seed=0):
     """The held-out loss after so many updates, and the seconds that they took."""
     torch.set_num_threads(1)
     contestant, worst = CONTESTANTS[name], guessing(len(data.subwords))
-    model, clock = (
-        contestant.build(len(data.subwords), data.model, seed).to(device),
-        Clock(None, updates=updates),
-    )
+    model = contestant.build(len(data.subwords), data.model, seed).to(device)
+    clock = Clock(None, updates=updates)
     try:
         contestant.train(model, data, clock, rate, seed)
     except ValueError as error:  # the loss is no longer a finite number
@@ -196,8 +194,8 @@ def do_run(words):
     model = contestant.build(len(data.subwords), data.model, words.seed)
     clock = Clock(folder, minutes=words.minutes)
     clock.say(
-        name=name, seed=words.seed, rate=rate, minutes=words.minutes, parts=clock.parts, threads=words.threads,
-        precision=choose_precision(torch.device("cpu")), device=machine(), versions=versions(),
+        name=name, seed=words.seed, rate=rate, minutes=words.minutes, parts=clock.parts, device=machine(),
+        threads=words.threads, precision=choose_precision(torch.device("cpu")), versions=versions(),
         parameters=sum(p.numel() for p in model.parameters() if p.requires_grad),
         date=date.today().isoformat(),
     )  # fmt: skip

@@ -83,8 +83,8 @@ def table(log):
             f"{CONTESTANTS[name].label}: {'never' if minute is None else f'{minute:.1f} min'}"
             for name, minute in each["minutes until then"].items()
         )
-        label = CONTESTANTS[each["best other"]].label
-        yield f"Seed {each['seed']}: the best other, {label}, ends at {each['loss']:.3f}; until then {minutes}."
+        rival = f"the best other, {CONTESTANTS[each['best other']].label}, ends at {each['loss']:.3f}"
+        yield f"Seed {each['seed']}: {rival}; until then {minutes}."
 
 
 def common(runs, key):
