@@ -266,12 +266,11 @@ def test_a_race_from_its_folder_to_its_log(data, tmp_path, monkeypatch, capsys):
         "--log",
         str(tmp_path / "search.json"),
     ]
-    for name in ("fit-muon", "torch-good"):
-        monkeypatch.setattr(CONTESTANTS[name], "rates", (1e-3,), raising=False)
-    assert race.main(["search", "fit-muon", "torch-good", "--updates", "1", *place]) == 0
+    monkeypatch.setattr(CONTESTANTS["torch-good"], "rates", (1e-3,), raising=False)
+    assert race.main(["search", "torch-good", "--updates", "1", *place]) == 0
     found = json.loads((tmp_path / "search.json").read_text(encoding="utf-8"))["held-out loss"]
-    assert {len(of) for of in found.values()} <= {2, 3} and set(found) == {"fit-muon", "torch-good"}
-    for name in found:
+    assert list(found) == ["torch-good"] and len(found["torch-good"]) in (2, 3)
+    for name in ("fit-muon", "torch-good"):
         assert race.main(["run", name, "--minutes", "0.005", "--threads", "1", *place]) == 0
     assert race.main(["run", "fit-muon", *place]) == 1  # it is there
     assert race.main(["score", "--processes", "1", "--captions", "2", *place]) == 0
@@ -280,7 +279,7 @@ def test_a_race_from_its_folder_to_its_log(data, tmp_path, monkeypatch, capsys):
     assert [run["name"] for run in log["runs"]] == ["fit-muon", "torch-good"]
     last = log["runs"][0]["points"][-1]
     assert last["part"] == 10 and {"loss", "bleu", "test", "minute", "updates", "tokens"} <= set(last)
-    assert log["runs"][0]["rate"] == race.best(found["fit-muon"])
+    assert [run["rate"] for run in log["runs"]] == [8e-3, race.best(found["torch-good"])]
     assert 0 < last["loss"] < 2 * math.log(len(data.subwords))
     capsys.readouterr()
     assert race.main(["figure", *place]) == 0
@@ -303,7 +302,7 @@ def test_a_search_goes_on_beyond_an_edge_twice_and_no_more():
     assert race.wanted("fit-adamw", found) == []
     assert race.wanted("fit-adamw", {"0.0005": 3, "0.001": 1, "0.002": 2, "0.004": 2}) == []
     assert race.wanted("fit-adamw", {"0.0005": 1, "0.001": 1.5, "0.002": 2, "0.004": 2}) == [2.5e-4]
-    assert race.wanted("fit-adamw", {"0.001": 1}) == [2e-3, 5e-4, 4e-3]
+    assert race.wanted("fit-adamw", {"0.001": 1}) == [2e-3, 4e-3, 5e-4]
     assert race.best({"0.1": 3.0, "0.2": 2.0}) == 0.2
 
 

@@ -110,8 +110,7 @@ def to_score(folder, n, parts=None):
     """What has not been measured yet: pairs (job, (folder of the training, part)); the last parts first."""
     found = []
     for run in sorted(folder.glob("*/log.jsonl")):
-        facts, *kept = lines(run.parent)
-        done = scores(run.parent)
+        (facts, *kept), done = lines(run.parent) or [{}], scores(run.parent)
         for line in kept:
             if str(line["part"]) not in done and (not parts or line["part"] in parts):
                 job = (
@@ -126,9 +125,9 @@ def to_score(folder, n, parts=None):
 
 
 def ended(folder):
-    """Whether all trainings of the folder have come to their end."""
+    """Whether there are trainings in the folder, and all have come to their end."""
     runs = [lines(run.parent) for run in folder.glob("*/log.jsonl")]
-    return all(run[-1].get("part") == run[0]["parts"] for run in runs)
+    return bool(runs) and all(bool(run) and run[-1].get("part") == run[0]["parts"] for run in runs)
 
 
 def score_all(folder, n, processes=None, parts=None, device="cpu", watch=None, n_pairs=None):
