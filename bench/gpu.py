@@ -4,12 +4,12 @@
     python -m bench.gpu large --to runs/gpu.json
     python -m bench.gpu step --to runs/gpu.json
 
-`recipe` is a training by the command, and BLEU. `large` is tokens a second of `fit`, their share of the rate of
-a large product of matrices on the same device, and where the time goes. `step` is milliseconds of a training
-step, Transformer beside recurrent network with attention, as width, length and threads grow.
+`recipe` is a training by the command, and BLEU. `large` is tokens a second of `fit`, their share of the rate
+of a large product of matrices on the same device, and where the time goes. `step` is milliseconds of a
+training step, Transformer beside recurrent network with attention, as width, length and threads grow.
 
-Everything is measured alone but for `recipe`, in which nothing is compared. A result goes into the log as soon
-as it is there; what fails leaves its traceback there, and the others go on.
+`large` and `step` want the machine for themselves. A result goes into the log as soon as it is there; what
+fails leaves its traceback there, and the others go on.
 """
 
 import argparse
@@ -60,13 +60,14 @@ class Sizes:
     model, vocab, width: of `large`; its sentences are all of `width` tokens
     tokens: target tokens in a batch of `large`, each with as many updates in a round
     usual: of these, the one of the profile and of the variants
+    compiled: whether the layers are compiled as well, which takes a compiler and half a minute
     layers, step_vocab: of `step`
     widths, lengths: of `step`, one of them varied at a time from `base`, with `step_tokens` in a batch
     few: the same on the processor, with fewer tokens; `threads` there
     least, most: updates that are timed; and no more when `seconds` are over
     """
 
-    limits: dict = field(default_factory=lambda: {"recipe": 240, "large": 120, "step": 110})
+    limits: dict = field(default_factory=lambda: {"recipe": 240, "large": 110, "step": 80})
     side: int = 8192
     model: dict = field(
         default_factory=lambda: {"n_layers": 6, "d_model": 1024, "d_ff": 4096, "n_heads": 16, "dropout": 0.0}
@@ -76,6 +77,7 @@ class Sizes:
     tokens: dict = field(default_factory=lambda: {4096: 20, 16384: 10, 65536: 4})
     usual: int = 16384
     rounds: int = 3
+    compiled: bool = True
     layers: int = 3
     step_vocab: int = 1000
     base: tuple = (256, 32)
@@ -84,7 +86,7 @@ class Sizes:
     step_tokens: int = 4096
     few_widths: tuple = (128, 512)
     few_lengths: tuple = (16, 128)
-    few_tokens: int = 1024
+    few_tokens: int = 512
     threads: tuple = (1, 2, 4, 8, 16)
     few_threads: tuple = (1, 4, 16)
     least: int = 3
@@ -94,8 +96,8 @@ class Sizes:
 
 TINY = Sizes(
     side=64,
-    model={"n_layers": 2, "d_model": 32, "d_ff": 48, "n_heads": 2, "dropout": 0.0},
-    vocab=61, width=8, tokens={16: 2, 32: 2}, usual=16, rounds=2,
+    model={"n_layers": 1, "d_model": 16, "d_ff": 24, "n_heads": 2, "dropout": 0.0},
+    vocab=61, width=8, tokens={16: 1, 32: 1}, usual=16, rounds=1, compiled=False,
     layers=1, step_vocab=23, base=(8, 6), widths=(8, 12), lengths=(4, 6), step_tokens=24,
     few_widths=(12,), few_lengths=(4,), few_tokens=12, threads=(1, 2), few_threads=(1,),
     least=1, most=2, seconds=0.01,
@@ -115,8 +117,8 @@ class Log:
 
     def __init__(self, file, part, seconds, device):
         self.file, self.part, self.limit, self.began = file, part, seconds, time.monotonic()
-        self.found = {"device": named(device), "torch": torch.__version__, "python": platform.python_version()}
-        self.found["date"] = datetime.date.today().isoformat()
+        self.found = {"device": named(device), "date": datetime.date.today().isoformat()}
+        self.found |= {"torch": torch.__version__, "python": platform.python_version()}
         self.store()
 
     def add(self, name, value):
@@ -131,7 +133,8 @@ class Log:
         there[self.part] = self.found
         self.file.parent.mkdir(parents=True, exist_ok=True)
         beside = self.file.with_name(f"{self.file.name}.{os.getpid()}.part")
-        beside.write_text(json.dumps(there, indent=1, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
+        text = json.dumps(there, indent=1, ensure_ascii=False) + "\n"
+        beside.write_text(text, encoding="utf-8", newline="\n")
         os.replace(beside, self.file)
 
     def measure(self, name, function, *given):
@@ -196,12 +199,12 @@ def named(device):
 
 
 def recipe(log, size, device, changes=()):
-    """`python -m heed train` on this device, as a reader would call it, and BLEU on the recipe's test part."""
+    """`python -m heed train` on this device, as a reader would call it, and BLEU on the test captions."""
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder, "run")
         train = ["train", str(ROOT / "recipes" / "multi30k.toml"), "--to", str(folder)]
         changes = [word for change in changes for word in ("--set", change)]
-        log.add("command", " ".join(["python -m heed", *train[:1], "multi30k.toml", "--device", device, *changes]))
+        log.add("command", " ".join(["python -m heed train multi30k.toml --device", device, *changes]))
         said = log.measure("training", heed, *train, "--device", device, *changes)
         log.measure("course", course, folder)
         if said is None:
@@ -218,7 +221,8 @@ def heed(*words):
         [sys.executable, "-m", "heed", *words], capture_output=True, text=True, encoding="utf-8", check=False
     )
     if done.returncode:
-        raise RuntimeError(f"{words} has failed ({done.returncode}): {done.stdout[-800:]} {done.stderr[-800:]}")
+        said = f"{done.stdout[-800:]} {done.stderr[-800:]}"
+        raise RuntimeError(f"{words} has failed ({done.returncode}): {said}")
     return {"seconds": round(time.monotonic() - began, 1), "said": done.stdout.strip().splitlines()[-8:]}
 
 
@@ -242,7 +246,8 @@ def course(folder, points=120):
 def score(folder, *words):
     """BLEU and chrF of the recipe's test part."""
     said = heed("evaluate", str(folder), "--json", *words)
-    return {"command": ["evaluate", *words], "seconds with the start": said["seconds"], **json.loads(said["said"][-1])}
+    found = json.loads(said["said"][-1])
+    return {"command": ["evaluate", *words], "seconds with the start": said["seconds"], **found}
 
 
 # --- A large model ------------------------------------------------------------------------------------------
@@ -306,7 +311,8 @@ def large(log, size, device):
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
-    log.measure("layers compiled", compiled, model, *given)
+    if size.compiled:
+        log.measure("layers compiled", compiled, model, *given)
 
 
 def log_model(log, size):
@@ -317,8 +323,8 @@ def log_model(log, size):
     log.add("model", {
         **size.model, "vocab": size.vocab, "width": size.width, "parameters": n,
         "multiplied": n_multiplied(model),
-        "how": "Encoder and decoder, one matrix for both embeddings and the output. All sentences have `width` "
-        "tokens, sources and targets; tokens are target tokens, each with a source token beside it. "
+        "how": "Encoder and decoder, one matrix for both embeddings and the output. All sentences have "
+        "`width` tokens, sources and targets; tokens are target tokens, each with a source token beside it. "
         "6 N tokens: N counts all parameters, the shared matrix once, for the output multiplies it. "
         "Counted: matrix products forward and backward, attention included, its causal part half.",
     })  # fmt: skip
@@ -326,7 +332,7 @@ def log_model(log, size):
 
 
 def n_multiplied(model):
-    """Parameters in matrices that are multiplied: all but norms and biases; the shared one is the output's."""
+    """Parameters in matrices, the shared one once: each is multiplied; norms and biases are left out."""
     return sum(p.numel() for p in model.parameters() if p.dim() > 1)
 
 
@@ -351,7 +357,7 @@ def matrix_rate(device, side, times=20):
     product, copy = seconds(lambda: torch.mm(a, b, out=out)), seconds(lambda: out.copy_(a))
     return {
         "side": side,
-        "TFLOP a second": round(2 * side**3 / product / 1e12, 4),
+        "TFLOP a second": round(2 * side**3 / product / 1e12, 7),
         "GB a second, read and written": round(2 * a.numel() * 2 / copy / 1e9, 1),
     }
 
@@ -399,8 +405,8 @@ def speed(model, device, size, rate, tokens, seconds):
         "ms an update": [round(1000 * each, 2) for each in seconds],
         "tokens a second": round(done / second),
         "tokens a second, sources too": round(2 * done / second),
-        "TFLOP a second, 6 N tokens": round(by_n, 4),
-        "TFLOP a second, counted": round(counted, 4),
+        "TFLOP a second, 6 N tokens": round(by_n, 7),
+        "TFLOP a second, counted": round(counted, 7),
         "share of the rate, 6 N tokens": round(by_n / rate, 4) if rate else None,
         "share of the rate, counted": round(counted / rate, 4) if rate else None,
         "GiB at the most": peak and round(peak, 1),
@@ -422,7 +428,7 @@ def waits(model, device, size, rate):
         _, steps = rounds_of(model, device, size, tokens, "muon", rounds=1, during=Reported(device))
     found = {}
     for each in caught:
-        if "synchroniz" in str(each.message):
+        if "called a synchronizing" in str(each.message):
             name = f"{short(each.filename)}:{each.lineno}"
             found[name] = found.get(name, 0) + 1
     return {
@@ -452,11 +458,11 @@ def short(path):
 
 
 GROUPS = {
-    "products": ("gemm", "cutlass", "nvjet", "xmma", "mm_kernel"),
     "attention": ("fmha", "flash", "attention", "sdpa", "cudnn_generated"),
     "softmax": ("softmax",),
     "optimizer": ("adam", "multi_tensor", "foreach"),
     "norm": ("layer_norm", "layernorm"),
+    "products": ("gemm", "cutlass", "nvjet", "xmma", "mm_kernel"),
     "index": ("index", "scatter", "gather", "sort", "scan", "nonzero", "select"),
     "copies": ("memcpy", "copy", "memset", "cat"),
     "reductions": ("reduce",),
@@ -465,10 +471,9 @@ GROUPS = {
 
 
 def group(name):
-    """What kind of work a kernel does, by its name."""
+    """What kind of work a kernel does, by its name: the first that fits."""
     low = name.lower()
-    order = ("attention", "softmax", "optimizer", "norm", "products", "index", "copies", "reductions", "elementwise")
-    return next((kind for kind in order if any(word in low for word in GROUPS[kind])), "other")
+    return next((kind for kind, words in GROUPS.items() if any(word in low for word in words)), "other")
 
 
 def profile(model, device, size, rate):
@@ -480,9 +485,7 @@ def profile(model, device, size, rate):
     profiler = torch.profiler.profile(activities=kinds)
     fewer = {**size.tokens, size.usual: min(3, size.tokens[size.usual])}
     short_rounds = Sizes(**{**vars(size), "tokens": fewer})
-    seconds, steps = rounds_of(
-        model, device, short_rounds, size.usual, "muon", rounds=1, during=profiler
-    )
+    seconds, steps = rounds_of(model, device, short_rounds, size.usual, "muon", rounds=1, during=profiler)
     rows = profiler.key_averages()
     return {
         "updates": steps,
@@ -498,15 +501,19 @@ def profile(model, device, size, rate):
 
 def of_kernels(rows, steps):
     """What the GPU itself did: all kernels, by kinds, and the fifteen that took longest."""
+
+    def ms(row):
+        return own(row, True) / 1000 / steps
+
     kernels, kinds = [row for row in rows if on_device(row) and own(row, True)], {}
     for row in kernels:
-        kinds[group(row.key)] = kinds.get(group(row.key), 0.0) + own(row, True) / 1000 / steps
-    longest = sorted(kernels, key=lambda row: -own(row, True))[:15]
+        kinds[group(row.key)] = kinds.get(group(row.key), 0.0) + ms(row)
+    longest = sorted(kernels, key=ms, reverse=True)[:15]
     return {
         "ms in kernels, an update": round(sum(kinds.values()), 2),
         "kernels, an update": sum(row.count for row in kernels) // steps,
-        "kinds": {kind: round(ms, 3) for kind, ms in sorted(kinds.items(), key=lambda e: -e[1])},
-        "kernels": [[round(own(row, True) / 1000 / steps, 3), row.count // steps, row.key[:120]] for row in longest],
+        "kinds": {kind: round(kinds[kind], 3) for kind in sorted(kinds, key=kinds.get, reverse=True)},
+        "kernels": [[round(ms(row), 3), row.count // steps, row.key[:120]] for row in longest],
     }
 
 
@@ -584,12 +591,12 @@ NETWORKS = {"Transformer": (transformer, plain_loss), "recurrent": (recurrent, r
 
 
 def step(log, size, device):
-    """Milliseconds of a training step (AdamW), as width and length grow; the tokens of a batch stay as many."""
+    """Milliseconds of a training step, as width and length grow; a batch has as many tokens each time."""
     log.add("how", {
         "layers": size.layers, "vocab": size.step_vocab, "tokens": size.step_tokens,
-        "tokens on the processor": size.few_tokens, "optimizer": "adamw, the gradient clipped", "dropout": 0.0,
+        "tokens on the processor": size.few_tokens, "optimizer": "adamw, the gradient clipped", "dropout": 0,
         "recurrent": "AttentionSeq2Seq, embeddings as wide as the Transformer, states so that it has as many "
-        "parameters", "a row": "ms: median of single updates on the processor, mean of several on the device",
+        "parameters, about", "a row": "milliseconds of an update, the median",
     })  # fmt: skip
     device = choose_device(device)
     width, n = size.base
@@ -604,7 +611,8 @@ def step(log, size, device):
             torch.set_num_threads(threads)
             sizes = [size.base]
             if threads in size.few_threads:
-                sizes += [(each, n) for each in size.few_widths] + [(width, each) for each in size.few_lengths]
+                sizes += [(each, n) for each in size.few_widths]
+                sizes += [(width, each) for each in size.few_lengths]
             for each in sizes:
                 where = f"processor, {threads} threads, fp32, width {each[0]}, length {each[1]}"
                 log.measure(where, both, size, *each, size.few_tokens, torch.device("cpu"), "fp32")
