@@ -494,7 +494,7 @@ def profile(model, device, size, rate):
         "operations": [
             [round(own(row, cuda) / 1000 / steps, 3), row.count // steps, row.key[:80]]
             for row in sorted(rows, key=lambda row: -own(row, cuda))
-            if not on_device(row)
+            if not on_device(row) and not noted(row)
         ][:25],
     }  # fmt: skip
 
@@ -505,7 +505,7 @@ def of_kernels(rows, steps):
     def ms(row):
         return own(row, True) / 1000 / steps
 
-    kernels, kinds = [row for row in rows if on_device(row) and own(row, True)], {}
+    kernels, kinds = [row for row in rows if on_device(row) and own(row, True) and not noted(row)], {}
     for row in kernels:
         kinds[group(row.key)] = kinds.get(group(row.key), 0.0) + ms(row)
     longest = sorted(kernels, key=ms, reverse=True)[:15]
@@ -520,6 +520,11 @@ def of_kernels(rows, steps):
 def on_device(row):
     """Whether a row of the profile is a kernel, and not an operation that has called some."""
     return "CUDA" in str(row.device_type)
+
+
+def noted(row):
+    """Whether a row only says what the program was at while kernels ran: it has their time once more."""
+    return getattr(row, "is_user_annotation", False) or row.key.startswith(("Optimizer.", "ProfilerStep"))
 
 
 def own(row, cuda):
@@ -649,11 +654,12 @@ def step_ms(size, model, loss, n, tokens, device, precision):
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
-    for _ in range(2):
+    together, least = (1, min(2, size.least)) if device.type == "cpu" else (2, size.least)
+    for _ in range(together):  # the first ones warm up
         update()
     synchronize(device)
-    tries, together = [], 1 if device.type == "cpu" else 2
-    while len(tries) < size.least or (len(tries) < size.most and sum(tries) * together < size.seconds):
+    tries = []
+    while len(tries) < least or (len(tries) < size.most and sum(tries) * together < size.seconds):
         began = time.perf_counter()
         for _ in range(together):
             update()
