@@ -750,6 +750,12 @@ def test_an_unknown_command_is_answered_before_torch_is_loaded():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_an_export_without_its_engine_asks_for_one(said, capsys):
+    with pytest.raises(SystemExit) as end:
+        said("export", "model")
+    assert end.value.code == 2 and "required: --to" in capsys.readouterr().err
+
+
 def test_it_says_its_version(capsys):
     with pytest.raises(SystemExit) as end:
         main(["--version"])
