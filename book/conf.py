@@ -19,10 +19,13 @@ from sphinx.transforms import SphinxTransform
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 sys.path.insert(0, str(Path(__file__).parent))
+import around
+import icons
 import translating
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 REPOSITORY, BRANCH = PROJECT["urls"]["Repository"], "main"
+SITE = re.sub(r"https://github\.com/([^/]+)/(.+)", r"https://\1.github.io/\2/", REPOSITORY)
 
 
 def mathjax():
@@ -39,7 +42,7 @@ release = PROJECT["version"]
 
 extensions = ["myst_nb", "sphinx_copybutton"]
 root_doc = "index"
-include_patterns = ["index.md", "keys.md", "chapters/*.ipynb", "chapters/solutions/*.ipynb"]
+include_patterns = ["index.md", "keys.md", "solutions.md", "chapters/*.ipynb", "chapters/solutions/*.ipynb"]
 nb_execution_mode = "off"
 nb_merge_streams = True
 nb_ipywidgets_js = {}
@@ -57,6 +60,8 @@ mathjax3_config = {
 
 html_theme = "sphinx_book_theme"
 html_title = "Heed"
+html_baseurl = SITE  # a shared link needs the whole address of its picture
+templates_path = ["_templates"]
 html_static_path = ["_static", mathjax()]
 html_css_files = ["heed.css"]
 html_js_files = ["heed.js"]
@@ -74,6 +79,7 @@ html_theme_options = {
     },
     "footer_content_items": ["copyright.html"],
     "navbar_persistent": [],
+    "max_navbar_depth": 1,  # one entry for all solutions
     "pygments_light_style": "github-light",
     "pygments_dark_style": "github-dark",
     "search_bar_text": "Search the book",
@@ -208,10 +214,17 @@ class FormulasAsWritten(SphinxPostTransform):
             formula.children = [nodes.Text(rf"\[{formula.astext()}\]")]
 
 
+def name_filters(app):
+    """Give the templates what they filter a page's head with."""
+    app.builder.templates.environment.filters["without_icon_script"] = icons.without_script
+
+
 def setup(app):
     """Register what is above."""
     app.add_lexer("python", IPythonLexer)  # a cell may hold magics and commands of the shell
     app.connect("source-read", prepare)
+    app.connect("html-page-context", around.add)
+    app.connect("builder-inited", name_filters)
     app.add_transform(NameMirroredCells)
     app.add_transform(FoldCells)
     app.add_transform(SetApartExerciseKind)

@@ -164,15 +164,13 @@ def raw(html):
 
 
 def contents(chapters):
-    """The contents beside every page: the chapters that exist, part by part, their solutions, the keys."""
+    """The contents beside every page: the chapters that exist, part by part, and what else there is."""
     paths = written(chapters)
     trees = {
         part: [f"chapters/{path.stem}" for path in paths if int(path.name[:2]) in numbers]
         for part, numbers in PARTS.items()
     }
-    solutions = sorted(chapters.glob("solutions/*.ipynb"))
-    trees["Solutions"] = [f"chapters/solutions/{path.stem}" for path in solutions]
-    trees["Reference"] = ["keys"]
+    trees["Beside the chapters"] = ["solutions"] * any(chapters.glob("solutions/*.ipynb")) + ["keys"]
     options = [":hidden:", ":maxdepth: 1"]
     return "\n".join(
         "\n".join(["```{toctree}", *options, f":caption: {part}" * bool(part), "", *names, "```", ""])
