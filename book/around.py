@@ -18,12 +18,6 @@ SOLUTIONS = re.compile(r"chapters/solutions/(\d\d_\w+)")
 NOT_FOUND = Path(__file__).with_name("not_found.html")
 LEAD = "Attention and Transformers, in notebooks that run."
 SHEET, MARGIN = (1200, 630), 40  # pixels of the picture that a shared link shows
-SOLUTIONS_PAGE = """# Solutions
-
-For each exercise the answer and the way to it; for code also the wrong answers that come up most, and what
-their checks say of them. Try first: each exercise has hints.
-
-"""
 
 
 def add(app, pagename, templatename, context, doctree):
@@ -90,13 +84,6 @@ def write_picture(root, pages):
     cover = cover.resize(size, Image.Resampling.LANCZOS)
     sheet.paste(cover, tuple((a - b) // 2 for a, b in zip(SHEET, size, strict=True)), cover)
     sheet.save(pages / "_static" / "open-graph.png", optimize=True)
-
-
-def solutions(chapters):
-    """The page that leads to all solutions, as Markdown; nothing where there are none."""
-    names = [f"chapters/solutions/{path.stem}" for path in sorted(chapters.glob("solutions/*.ipynb"))]
-    tree = ["```{toctree}", ":maxdepth: 1", "", *names, "```", ""]
-    return SOLUTIONS_PAGE + "\n".join(tree) if names else ""
 
 
 def write_not_found(root, pages):

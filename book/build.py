@@ -19,6 +19,8 @@ import around
 import icons
 import keys
 import opening
+import slides
+import teaching
 import translating
 
 BOOK = Path(__file__).parent
@@ -33,7 +35,8 @@ def gather(chapters, folder):
     if not list(chapters.glob("*.ipynb")):
         raise ValueError(f"no chapter in {chapters}: expected notebooks called NN_name.ipynb.")
     (folder / "index.md").write_text(opening.page(chapters), encoding="utf-8")
-    pages = {"keys": keys.page(), "solutions": around.solutions(chapters)}
+    teaches = teaching.page(chapters.parent)
+    pages = {"keys": keys.page(), "solutions": opening.solutions(chapters), "teaching": teaches}
     for name, text in pages.items():
         if text:
             (folder / f"{name}.md").write_text(text, encoding="utf-8")
@@ -67,6 +70,7 @@ def build(chapters, html):
         around.write_picture(source, pages)
         around.write_not_found(source, pages)
         icons.keep_used(pages)
+        slides.write(source, pages)
         html.mkdir(parents=True, exist_ok=True)  # may be a link, or a volume: it stays, its contents go
         for old in html.iterdir():
             shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()

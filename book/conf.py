@@ -11,6 +11,7 @@ import json
 import re
 import sys
 import tomllib
+from itertools import count
 from pathlib import Path
 
 from docutils import nodes
@@ -42,7 +43,8 @@ release = PROJECT["version"]
 
 extensions = ["myst_nb", "sphinx_copybutton"]
 root_doc = "index"
-include_patterns = ["index.md", "keys.md", "solutions.md", "chapters/*.ipynb", "chapters/solutions/*.ipynb"]
+include_patterns = ["*.md", "chapters/*.ipynb", "chapters/solutions/*.ipynb"]
+exclude_patterns = ["README.md"]
 nb_execution_mode = "off"
 nb_merge_streams = True
 nb_ipywidgets_js = {}
@@ -202,6 +204,40 @@ class SetApartExerciseKind(SphinxTransform):
                 title += [nodes.Text(match[1]), nodes.inline("", match[2], classes=["exercise-kind"])]
 
 
+class NameFiguresAndEquations(SphinxPostTransform):
+    r"""Give each figure and each displayed equation of a chapter an address, and a link that shows it.
+
+    An equation has the name in its `\tag`: `equation-8-3`. A figure has the number of its place on the page,
+    `figure-8-3`, and so has an equation without a tag, `equation-4-untagged-1`.
+    """
+
+    default_priority = 890  # after the pictures are chosen, before formulas are rewritten
+    formats = ("html",)
+
+    def run(self):
+        number = around.CHAPTER.fullmatch(self.env.docname)
+        if not number:
+            return
+        number, figures, untagged = int(number[1][:2]), count(1), count(1)
+        for node in [*self.document.findall(lambda node: isinstance(node, nodes.image | nodes.math_block))]:
+            if isinstance(node, nodes.image):
+                kind, name = "figure", f"{number}.{next(figures)}"
+            else:
+                tag = re.search(r"\\tag\{(.+?)\}", node.astext())
+                kind, name = "equation", tag[1] if tag else f"{number}.untagged-{next(untagged)}"
+            address = re.sub(r"[^0-9A-Za-z]+", "-", f"{kind}-{name}")
+            inline = isinstance(node.parent, nodes.TextElement)
+            element = "span" if inline or kind == "figure" else "div"
+            link = (
+                f'<a class="heed-link" href="#{address}" aria-label="Link to {kind} {html.escape(name)}" '
+                f'title="Link to this {kind}">#</a>'
+            )
+            begin = nodes.raw("", f'<{element} class="heed-named" id="{address}">', format="html")
+            end = nodes.raw("", f"{link}</{element}>", format="html")
+            at = node.parent.index(node)
+            node.parent[at : at + 1] = [begin, node, end]
+
+
 class FormulasAsWritten(SphinxPostTransform):
     r"""Hand display formulas to MathJax as written: Sphinx wraps `\\` in `split`, which forbids `\tag`."""
 
@@ -228,4 +264,5 @@ def setup(app):
     app.add_transform(NameMirroredCells)
     app.add_transform(FoldCells)
     app.add_transform(SetApartExerciseKind)
+    app.add_post_transform(NameFiguresAndEquations)
     app.add_post_transform(FormulasAsWritten)

@@ -68,9 +68,9 @@ class Browser:
         return answer["result"].get("value")
 
     def press(self, key):
-        """Press and release a key of the keyboard: "Enter", "Tab"."""
-        text = {"text": "\r"} if key == "Enter" else {}
-        code = {"Enter": 13, "Tab": 9}[key]
+        """Press and release a key of the keyboard: "Enter", "Tab", " "."""
+        text = {"text": {"Enter": "\r"}.get(key, key)} if key != "Tab" else {}
+        code = {"Enter": 13, "Tab": 9, " ": 32}[key]
         for kind, more in (("keyDown", text), ("keyUp", {})):
             self.call("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **more)
 
