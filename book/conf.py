@@ -230,7 +230,7 @@ class NameFiguresAndEquations(SphinxPostTransform):
             element = "span" if inline or kind == "figure" else "div"
             link = (
                 f'<a class="heed-link" href="#{address}" aria-label="Link to {kind} {html.escape(name)}" '
-                f'title="Link to this {kind}">#</a>'
+                f'title="Link to this {kind}"></a>'
             )
             begin = nodes.raw("", f'<{element} class="heed-named" id="{address}">', format="html")
             end = nodes.raw("", f"{link}</{element}>", format="html")

@@ -37,7 +37,7 @@ LOOK = r"""
   const scrolls = element => element !== page &&
     (getComputedStyle(element).overflowX !== "visible" || scrolls(element.parentElement));
   const moving = ".heed-mover :is(svg, .heed-grid)";
-  const mover = image => image.matches(".heed-still") && image.parentElement.querySelector(moving);
+  const mover = image => image.closest(".heed-still") && image.closest(".cell_output").querySelector(moving);
   const sticksOut = element => {
     const box = element.getBoundingClientRect();
     const out = box.width > 0 && (box.left < -1 || box.right > screen.width + 1);

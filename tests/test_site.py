@@ -8,8 +8,11 @@ import minutes
 import pytest
 import slides
 import teaching
+from nbformat import v4
 from PIL import Image
 from test_html import PIXELS, README, ROOT, build, cell, save
+
+from heed.plot import one_mixture
 
 FIGURE = {"image/png": PIXELS, "text/plain": "<Figure>"}
 CHAPTER = "chapters/03_attention.html"
@@ -23,7 +26,9 @@ def site(tmp_path_factory):
     Image.new("RGB", (300, 100), "grey").save(folder / "assets" / "readme.png")
     (folder / "README.md").write_text(README, encoding="utf-8")
     chapters = folder / "chapters"
-    save(chapters / "00_preface.ipynb", "# 0 · Preface\n\n" + "A word. " * 650)
+    moved = cell("move()", FIGURE, alt="Four lists, and a cut")
+    moved.outputs.append(v4.new_output("display_data", data={"text/html": one_mixture().html()}))
+    save(chapters / "00_preface.ipynb", "# 0 · Preface\n\n" + "A word. " * 585, moved)
     save(
         chapters / "03_attention.ipynb",
         cell("import heed", tags=["setup"]),
@@ -210,6 +215,20 @@ def test_an_address_opens_the_fold_before_a_figure(browser, site):
     assert browser.ask("document.querySelector('#figure-3-2').closest('details').open")
 
 
+def test_a_figure_that_is_moved_keeps_its_address(browser, site):
+    browser.open(site / "index.html", width=1280)
+    browser.open(site / "chapters" / "00_preface.html", width=1280, query="#figure-0-1")
+    seen = """(() => {
+      const named = document.querySelector("#figure-0-1"), link = named.querySelector(".heed-link");
+      const mover = document.querySelector(".heed-mover");
+      const boxes = [named.firstElementChild, mover, named].map(each => each.getBoundingClientRect());
+      const [picture, moved, place] = boxes;
+      return [picture.height, moved.height, link.checkVisibility(), moved.top - place.top];
+    })()"""
+    picture, mover, link, below = browser.ask(seen)
+    assert picture == 0 and mover > 100 and link and 0 <= below < 60
+
+
 def test_no_address_is_given_twice_and_slides_are_no_chapters(site):
     for page in site.glob("**/*.html"):
         found = re.findall(r' id="([^"]+)"', page.read_text(encoding="utf-8"))
@@ -305,6 +324,12 @@ def test_slides_have_every_figure_with_its_section_its_words_and_its_place(brows
     form = r'<section id="(.*?)">\s*<h2>(.*?)</h2>.*?<img src="(.*?)".*?<figcaption>(.*?)</.*?href="(.*?)"'
     found = re.findall(form, text, re.DOTALL)
     assert [(name, title, words, place) for name, title, _, words, place in found] == [
+        (
+            "figure-0-1",
+            "0 · Preface",
+            "Four lists on a line, and a cut",
+            "chapters/00_preface.html#figure-0-1",
+        ),
         ("figure-3-1", "3.1 A first section", "A grey bar, wide and low", f"{CHAPTER}#figure-3-1"),
         ("figure-3-2", "3.2 A second one", "Once more", f"{CHAPTER}#figure-3-2"),
     ]
@@ -357,6 +382,6 @@ def test_the_minutes_of_a_week_are_counted():
         for name in ("00_preface.ipynb", "01_recurrent_networks.ipynb")
     ]
     exercises = first[0][0] | first[1][0]
-    assert exercises["1.2"] == ("remember", 15) and exercises["1.1"] == (None, 8)
+    assert exercises["1.2"] == ("remember", 15, "code") and exercises["1.3"] == (None, 25, "investigate")
     asked = sum(exercises[name][1] for name in ("0.2", "1.1", "1.2", "1.4"))
     assert rows[0].endswith(f"| {minutes.hours(asked)} |")
