@@ -327,7 +327,7 @@ def test_slides_have_every_figure_with_its_section_its_words_and_its_place(brows
         (
             "figure-0-1",
             "0 · Preface",
-            "Four lists on a line, and a cut",
+            "Four lists, and a cut",
             "chapters/00_preface.html#figure-0-1",
         ),
         ("figure-3-1", "3.1 A first section", "A grey bar, wide and low", f"{CHAPTER}#figure-3-1"),
