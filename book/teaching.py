@@ -1,7 +1,7 @@
 """The page for those who teach: twelve weeks, and what of the chapters each of them uses.
 
-`teaching.md` names chapters, sections, cells by their first line, exercises and checks; `complaints` looks all
-of them up, and a test asks it. The table of minutes is counted.
+`teaching.md` names chapters, sections, cells by their first line, exercises and checks; `complaints` looks
+all of them up, and a test asks it. The table of minutes is counted.
 """
 
 import re
