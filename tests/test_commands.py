@@ -342,6 +342,8 @@ def test_progress_is_shown_in_a_terminal_unless_it_is_not_wanted(said, monkeypat
     (trained / "digits").write_text(lines, encoding="utf-8")
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     assert f"{len(DIGITS)} sentences" in said("translate", "model", "digits")[2]
+    assert f"{len(DIGITS)} sentences" in said("translate", "model", given=lines)[2]
+    assert "sentences" not in said("translate", "model", given=lines, typed=True)[2]
     assert said("translate", "model", "digits", "--quiet")[2] == ""
 
 
@@ -748,6 +750,12 @@ def test_an_unknown_command_is_answered_before_torch_is_loaded():
     assert run.returncode == 2 and b"train" in error
     code = "import sys, heed.__main__ as m; m.parser(); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_an_export_without_its_engine_asks_for_one(said, capsys):
+    with pytest.raises(SystemExit) as end:
+        said("export", "model")
+    assert end.value.code == 2 and "required: --to" in capsys.readouterr().err
 
 
 def test_it_says_its_version(capsys):
