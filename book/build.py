@@ -15,8 +15,12 @@ import tempfile
 import time
 from pathlib import Path
 
+import around
+import icons
 import keys
 import opening
+import slides
+import teaching
 import translating
 
 BOOK = Path(__file__).parent
@@ -24,14 +28,20 @@ NEEDS = ("Sphinx", "myst-nb", "sphinx-book-theme", "sphinx-copybutton", "sphinx-
 
 
 def gather(chapters, folder):
-    """Write the opening page and that of the keys into a folder; copy the chapters and their assets there.
+    """Write the pages that are no chapters into a folder; copy chapters, assets and README there.
 
     Raises ValueError if there is no chapter.
     """
     if not list(chapters.glob("*.ipynb")):
         raise ValueError(f"no chapter in {chapters}: expected notebooks called NN_name.ipynb.")
     (folder / "index.md").write_text(opening.page(chapters), encoding="utf-8")
-    (folder / "keys.md").write_text(keys.page(), encoding="utf-8")
+    teaches = teaching.page(chapters.parent)
+    pages = {"keys": keys.page(), "solutions": opening.solutions(chapters), "teaching": teaches}
+    for name, text in pages.items():
+        if text:
+            (folder / f"{name}.md").write_text(text, encoding="utf-8")
+    if opening.readme(chapters.parent):
+        (folder / "README.md").write_text(opening.readme(chapters.parent), encoding="utf-8")
     shutil.copytree(chapters, folder / "chapters", ignore=shutil.ignore_patterns(".*"))
     if (chapters.parent / "assets").is_dir():
         shutil.copytree(chapters.parent / "assets", folder / "assets")
@@ -57,6 +67,10 @@ def build(chapters, html):
         if run.returncode:
             raise ValueError(f"mend what Sphinx names here:\n{readable(run.stderr, source)}")
         translating.write_model(source, pages)
+        around.write_picture(source, pages)
+        around.write_not_found(source, pages)
+        icons.keep_used(pages)
+        slides.write(source, pages)
         html.mkdir(parents=True, exist_ok=True)  # may be a link, or a volume: it stays, its contents go
         for old in html.iterdir():
             shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()

@@ -11,6 +11,7 @@ import json
 import re
 import sys
 import tomllib
+from itertools import count
 from pathlib import Path
 
 from docutils import nodes
@@ -19,10 +20,13 @@ from sphinx.transforms import SphinxTransform
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 sys.path.insert(0, str(Path(__file__).parent))
+import around
+import icons
 import translating
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 REPOSITORY, BRANCH = PROJECT["urls"]["Repository"], "main"
+SITE = re.sub(r"https://github\.com/([^/]+)/(.+)", r"https://\1.github.io/\2/", REPOSITORY)
 
 
 def mathjax():
@@ -39,7 +43,8 @@ release = PROJECT["version"]
 
 extensions = ["myst_nb", "sphinx_copybutton"]
 root_doc = "index"
-include_patterns = ["index.md", "keys.md", "chapters/*.ipynb", "chapters/solutions/*.ipynb"]
+include_patterns = ["*.md", "chapters/*.ipynb", "chapters/solutions/*.ipynb"]
+exclude_patterns = ["README.md"]
 nb_execution_mode = "off"
 nb_merge_streams = True
 nb_ipywidgets_js = {}
@@ -57,6 +62,8 @@ mathjax3_config = {
 
 html_theme = "sphinx_book_theme"
 html_title = "Heed"
+html_baseurl = SITE  # a shared link needs the whole address of its picture
+templates_path = ["_templates"]
 html_static_path = ["_static", mathjax()]
 html_css_files = ["heed.css"]
 html_js_files = ["heed.js"]
@@ -74,6 +81,7 @@ html_theme_options = {
     },
     "footer_content_items": ["copyright.html"],
     "navbar_persistent": [],
+    "max_navbar_depth": 1,  # one entry for all solutions
     "pygments_light_style": "github-light",
     "pygments_dark_style": "github-dark",
     "search_bar_text": "Search the book",
@@ -196,6 +204,40 @@ class SetApartExerciseKind(SphinxTransform):
                 title += [nodes.Text(match[1]), nodes.inline("", match[2], classes=["exercise-kind"])]
 
 
+class NameFiguresAndEquations(SphinxPostTransform):
+    r"""Give each figure and each displayed equation of a chapter an address, and a link that shows it.
+
+    An equation has the name in its `\tag`: `equation-8-3`. A figure has the number of its place on the page,
+    `figure-8-3`, and so has an equation without a tag, `equation-4-untagged-1`.
+    """
+
+    default_priority = 890  # after the pictures are chosen, before formulas are rewritten
+    formats = ("html",)
+
+    def run(self):
+        number = around.CHAPTER.fullmatch(self.env.docname)
+        if not number:
+            return
+        number, figures, untagged = int(number[1][:2]), count(1), count(1)
+        for node in [*self.document.findall(lambda node: isinstance(node, nodes.image | nodes.math_block))]:
+            if isinstance(node, nodes.image):
+                kind, name = "figure", f"{number}.{next(figures)}"
+            else:
+                tag = re.search(r"\\tag\{(.+?)\}", node.astext())
+                kind, name = "equation", tag[1] if tag else f"{number}.untagged-{next(untagged)}"
+            address = re.sub(r"[^0-9A-Za-z]+", "-", f"{kind}-{name}")
+            inline = isinstance(node.parent, nodes.TextElement)
+            element = "span" if inline or kind == "figure" else "div"
+            link = (
+                f'<a class="heed-link" href="#{address}" aria-label="Link to {kind} {html.escape(name)}" '
+                f'title="Link to this {kind}"></a>'
+            )
+            begin = nodes.raw("", f'<{element} class="heed-named" id="{address}">', format="html")
+            end = nodes.raw("", f"{link}</{element}>", format="html")
+            at = node.parent.index(node)
+            node.parent[at : at + 1] = [begin, node, end]
+
+
 class FormulasAsWritten(SphinxPostTransform):
     r"""Hand display formulas to MathJax as written: Sphinx wraps `\\` in `split`, which forbids `\tag`."""
 
@@ -208,11 +250,19 @@ class FormulasAsWritten(SphinxPostTransform):
             formula.children = [nodes.Text(rf"\[{formula.astext()}\]")]
 
 
+def name_filters(app):
+    """Give the templates what they filter a page's head with."""
+    app.builder.templates.environment.filters["without_icon_script"] = icons.without_script
+
+
 def setup(app):
     """Register what is above."""
     app.add_lexer("python", IPythonLexer)  # a cell may hold magics and commands of the shell
     app.connect("source-read", prepare)
+    app.connect("html-page-context", around.add)
+    app.connect("builder-inited", name_filters)
     app.add_transform(NameMirroredCells)
     app.add_transform(FoldCells)
     app.add_transform(SetApartExerciseKind)
+    app.add_post_transform(NameFiguresAndEquations)
     app.add_post_transform(FormulasAsWritten)

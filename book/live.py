@@ -32,6 +32,7 @@ LONGEST = (
     "tests/test_distributed.py",
     "tests/test_commands.py",
     "tests/test_html.py",
+    "tests/test_site.py",
     "tests/test_book_rounding.py",
 )
 

@@ -9,6 +9,7 @@ import json
 import re
 from pathlib import Path
 
+import teaching
 import translating
 
 INDEX = Path(__file__).with_name("index.md")
@@ -25,6 +26,13 @@ STARTS = {
     "You know recurrent networks": 3,
     "You came for the annotated Transformer": 11,
 }
+SOLUTIONS_PAGE = """# Solutions
+
+For each exercise the answer and the way to it; for code also the wrong answers that come up most, and what
+their checks say of them. Try first: each exercise has hints.
+
+"""
+TEACHING = "- **Teach** with it: [twelve weeks](teaching.md), and all figures as slides."
 EXPLORER = '<div class="heed-explorer"'  # how the HTML of `heed.plot.explorer` begins
 
 
@@ -44,6 +52,7 @@ def page(chapters):
         "explorer": explorer(chapters),
         "chapters": listed(rows),
         "contents": contents(chapters),
+        "teaching": TEACHING * teaching.there(chapters.parent),
     }
     text = INDEX.read_text(encoding="utf-8")
     for name, piece in pieces.items():
@@ -163,16 +172,22 @@ def raw(html):
     return f"````````{{raw}} html\n{html}\n````````"
 
 
+def solutions(chapters):
+    """The page that leads to all solutions, as Markdown; nothing where there are none."""
+    names = [f"chapters/solutions/{path.stem}" for path in sorted(chapters.glob("solutions/*.ipynb"))]
+    tree = ["```{toctree}", ":maxdepth: 1", "", *names, "```", ""]
+    return SOLUTIONS_PAGE + "\n".join(tree) if names else ""
+
+
 def contents(chapters):
-    """The contents beside every page: the chapters that exist, part by part, their solutions, the keys."""
+    """The contents beside every page: the chapters that exist, part by part, and what else there is."""
     paths = written(chapters)
     trees = {
         part: [f"chapters/{path.stem}" for path in paths if int(path.name[:2]) in numbers]
         for part, numbers in PARTS.items()
     }
-    solutions = sorted(chapters.glob("solutions/*.ipynb"))
-    trees["Solutions"] = [f"chapters/solutions/{path.stem}" for path in solutions]
-    trees["Reference"] = ["keys"]
+    others = {"solutions": solutions(chapters), "teaching": teaching.there(chapters.parent), "keys": True}
+    trees["Beside the chapters"] = [name for name, there in others.items() if there]
     options = [":hidden:", ":maxdepth: 1"]
     return "\n".join(
         "\n".join(["```{toctree}", *options, f":caption: {part}" * bool(part), "", *names, "```", ""])

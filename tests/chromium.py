@@ -3,6 +3,8 @@
 import json
 import subprocess
 import time
+from pathlib import Path
+from urllib.parse import unquote, urlparse
 
 import websocket
 
@@ -66,9 +68,9 @@ class Browser:
         return answer["result"].get("value")
 
     def press(self, key):
-        """Press and release a key of the keyboard: "Enter", "Tab"."""
-        text = {"text": "\r"} if key == "Enter" else {}
-        code = {"Enter": 13, "Tab": 9}[key]
+        """Press and release a key of the keyboard: "Enter", "Tab", " "."""
+        text = {"text": {"Enter": "\r"}.get(key, key)} if key != "Tab" else {}
+        code = {"Enter": 13, "Tab": 9, " ": 32}[key]
         for kind, more in (("keyDown", text), ("keyUp", {})):
             self.call("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **more)
 
@@ -87,6 +89,14 @@ class Browser:
         """Every address that was asked for and is not a file beside the page."""
         asked = [event["request"]["url"] for event in self.happened("Network.requestWillBeSent")]
         return [url for url in asked if not url.startswith(("file:", "data:", "blob:", "about:"))]
+
+    def loaded(self, page):
+        """Every file that a page loads by itself, itself included: name -> bytes."""
+        self.open(page, width=1280)
+        self.ask("document.fonts.ready.then(() => new Promise(done => setTimeout(done, 500)))")
+        asked = {event["request"]["url"] for event in self.happened("Network.requestWillBeSent")}
+        files = [Path(unquote(urlparse(url).path)) for url in asked if url.startswith("file:")]
+        return {file.name: file.stat().st_size for file in files}
 
     def close(self):
         self.page = None

@@ -37,7 +37,7 @@ LOOK = r"""
   const scrolls = element => element !== page &&
     (getComputedStyle(element).overflowX !== "visible" || scrolls(element.parentElement));
   const moving = ".heed-mover :is(svg, .heed-grid)";
-  const mover = image => image.matches(".heed-still") && image.parentElement.querySelector(moving);
+  const mover = image => image.closest(".heed-still") && image.closest(".cell_output").querySelector(moving);
   const sticksOut = element => {
     const box = element.getBoundingClientRect();
     const out = box.width > 0 && (box.left < -1 || box.right > screen.width + 1);
@@ -639,6 +639,12 @@ def test_the_opening_page_of_the_book_leads_to_every_chapter(browser, book):
     assert explorer_faults(browser, book / "index.html") == []
 
 
+def test_the_opening_page_of_the_book_weighs_less_than_a_megabyte(browser, book):
+    files = browser.loaded(book / "index.html")
+    assert sum(files.values()) < 1e6, files
+    assert (book / "_static" / "heed-model.js").stat().st_size > 1e6  # what the first key loads
+
+
 def test_a_book_without_a_readme_opens_with_what_it_has(tmp_path):
     save(tmp_path / "chapters" / "02_two.ipynb", "# 2 · Two of *them*\n\n# 3 · not this")
     assert opening.table(tmp_path / "chapters") == {
@@ -668,8 +674,9 @@ def test_a_row_with_a_field_too_few_is_refused(tmp_path):
 def test_only_chapters_that_exist_are_in_the_contents_in_order(small):
     text = (small / "html" / "index.html").read_text(encoding="utf-8")
     beside = text[text.index("bd-sidebar-primary") : text.index("<article")]
-    names = ("00_preface", "03_attention", "solutions/03_attention")
-    assert re.findall(r'href="(chapters/[^"]*)"', beside) == [f"chapters/{name}.html" for name in names]
+    names = ("chapters/00_preface", "chapters/03_attention", "solutions", "keys")
+    found = re.findall(r'class="reference internal" href="([^"]*)"', beside)
+    assert found == [f"{name}.html" for name in names]
 
 
 def test_a_warning_stops_the_build_and_spares_the_last_edition(small, tmp_path):
