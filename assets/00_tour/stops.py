@@ -57,7 +57,6 @@ STOPS = {  # name: (kind, updates, sizes)
     "plain, longer": ("plain", 500, {}),
     "no positions, longer": ("no positions", 500, {}),
     "positions, longer": ("positions", 500, {}),
-    "two layers, one head": ("positions", 500, {"n_layers": 2}),
     "four heads": ("positions", 300, {"n_heads": 4}),
 }
 
