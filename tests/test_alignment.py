@@ -263,6 +263,13 @@ def test_a_path_that_has_closed_stays_closed():
     assert y.tolist() == [[0, 1, 0, *[-1] * (N - 2)], [N - 1, *range(N)]]
 
 
+def test_no_step_waits_for_a_gpu():
+    """On torch's device without numbers whatever depends on a number fails, as it would wait on a GPU."""
+    model, source, target_in = model_and_ids()
+    logits = model.to("meta")(source.to("meta"), target_in.to("meta"))
+    assert logits.shape == (B, N_TARGET, VOCAB)
+
+
 def test_a_pointer_learns_hulls_of_four_points_and_points_at_more():
     from heed.train import train
 

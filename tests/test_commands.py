@@ -74,9 +74,11 @@ def said(trained, monkeypatch, capsys):
     """Run a command in that folder: (status, standard output, standard error)."""
     monkeypatch.chdir(trained)
 
-    def run(*words, given=""):
+    def run(*words, given="", typed=False):
         data = given if isinstance(given, bytes) else given.encode()
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+        stdin = io.TextIOWrapper(io.BytesIO(data))
+        stdin.isatty = lambda: typed
+        monkeypatch.setattr("sys.stdin", stdin)
         capsys.readouterr()
         status = main([str(word) for word in words])
         return status, *capsys.readouterr()
@@ -341,6 +343,14 @@ def test_progress_is_shown_in_a_terminal_unless_it_is_not_wanted(said, monkeypat
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     assert f"{len(DIGITS)} sentences" in said("translate", "model", "digits")[2]
     assert said("translate", "model", "digits", "--quiet")[2] == ""
+
+
+def test_who_types_is_told_how_to_end_and_a_file_needs_no_word(said, trained):
+    (trained / "one").write_text("drei\n", encoding="utf-8")
+    assert said("translate", "model", given="drei\n", typed=True)[2].startswith("Write a sentence")
+    assert "Write" not in said("translate", "model", given="drei\n")[2]
+    assert "Write" not in said("translate", "model", "one", typed=True)[2]
+    assert "Write" not in said("translate", "model", "--quiet", given="drei\n", typed=True)[2]
 
 
 def test_a_line_that_is_not_utf8_is_named_and_translated_all_the_same(said):
@@ -738,6 +748,12 @@ def test_an_unknown_command_is_answered_before_torch_is_loaded():
     assert run.returncode == 2 and b"train" in error
     code = "import sys, heed.__main__ as m; m.parser(); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_an_export_without_its_engine_asks_for_one(said, capsys):
+    with pytest.raises(SystemExit) as end:
+        said("export", "model")
+    assert end.value.code == 2 and "required: --to" in capsys.readouterr().err
 
 
 def test_it_says_its_version(capsys):

@@ -950,6 +950,17 @@ def test_a_batch_goes_to_the_device_and_a_processor_needs_no_waiting():
     assert synchronize(torch.device("cpu")) is None
 
 
+def test_a_gpu_gets_its_batch_from_memory_that_stays_in_its_place(monkeypatch):
+    """There need not be one here: what torch is asked for is written down."""
+    asked = []
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda x: [asked.append("pin"), x][1])
+    monkeypatch.setattr(torch.Tensor, "to", lambda x, *where, **how: [asked.append((*where, how)), x][1])
+    engine.batch_to(tiny.batches().batch([0, 1]), torch.device("cuda"))
+    assert asked == ["pin"] * 2 + [(torch.device("cuda"), {"non_blocking": True})] * 2
+    engine.batch_to(tiny.batches().batch([0, 1]), torch.device("cpu"))
+    assert asked[4:] == [(torch.device("cpu"), {"non_blocking": False})] * 2
+
+
 @pytest.mark.parametrize(
     "options, words",
     [

@@ -110,6 +110,22 @@ def test_bleu_knows_upper_case_and_parts_the_full_stop():
     assert bleu(["a dog runs through the snow."], lower).value == pytest.approx(100)
 
 
+def test_chrf_of_a_text_with_hardly_anything_in_common_has_an_interval():
+    score = chrf(["a zz zzz", *["qq www"] * 5], ["abc def", "gh ij"] * 3)
+    assert score.low < score.value < score.high < 10 and "nc:6" in score.signature
+
+
+def test_the_other_way_to_an_interval_has_the_same_one(monkeypatch):
+    said, meant = texts(20, 0.3, seed=0)
+    usual = chrf(said, meant, 100)
+
+    def refuse(self, *texts, n_bootstrap):
+        raise TypeError("no mean")
+
+    monkeypatch.setattr(evaluate.CHRF, "corpus_score", refuse)
+    assert chrf(said, meant, 100)[2:] == pytest.approx(usual[2:]) and usual.low < usual.value
+
+
 def test_chrf_on_paper():
     # of characters one in two is right, of pairs none; a third is nowhere
     assert chrf(["ab"], ["ac"]).value == pytest.approx(25.0)

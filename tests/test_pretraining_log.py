@@ -95,6 +95,33 @@ def test_counts_are_witten_and_bells_by_hand(monkeypatch):
     assert counts.p("b", "a") == pytest.approx((0 + 1 / 3) / 2)
 
 
+def test_the_search_gives_both_the_same_and_goes_on_at_an_edge(monkeypatch, tmp_path):
+    """Pretended trainings: gpt is best with its usual rate, gru with the highest that is tried."""
+    reader, made = imported("reader", monkeypatch), []
+
+    def trained(kind, updates, subwords, dropout, factor, device):
+        made.append((kind, factor, dropout))
+        value = abs(factor - 1) + dropout if kind == "gpt" else 9 - factor
+        curve = [[1, 9.5], [2, value], [3, 9.0]]
+        return None, {"kind": kind, "dropout": dropout, "validation": curve, "test": value + 1}
+
+    monkeypatch.setattr(reader, "trained", trained)
+    monkeypatch.setattr(reader.Subwords, "learn", lambda *given: None)
+    file = tmp_path / "made" / "search.jsonl"
+    for share in ("0/3", "1/3", "2/3"):
+        reader.main("search", "--share", share, "--to", str(file))
+    both = [(factor, dropout) for factor in (0.5, 1, 2, 4) for dropout in (0.2, 0.4)]
+    for kind in reader.KINDS:
+        assert sorted((f, d) for k, f, d in made if k == kind) == both
+    assert len(made) == 16
+    reader.main("search", "--edge", "--to", str(file))
+    assert made[16:] == [("gru", 8, 0.2), ("gru", 8, 0.4)]
+    found = reader.searched(reader.rows_of(file))
+    assert len(found["rows"]) == 18 and found["best"]["gru"]["factor"] == 8
+    assert (found["best"]["gpt"]["factor"], found["best"]["gpt"]["dropout"]) == (1, 0.2)
+    assert found["best"]["gpt"]["best"] == 0.2
+
+
 def test_the_stored_model_is_the_one_of_the_log(bits, monkeypatch):
     reader = imported("reader", monkeypatch)
     (run,) = [run for run in bits["runs"] if run["kind"] == "gpt" and run["updates"] == reader.STORED]

@@ -26,6 +26,17 @@ def test_the_log_is_of_the_cells_of_now(script, log):
     assert log["cells"] == {part: script.digest(part) for part in script.PARTS}, AGAIN
 
 
+def test_a_comment_leaves_the_log_as_it_is_and_another_line_does_not(script):
+    def means(mark, old="", new=""):
+        return script.meant(mark, script.sources()[mark].replace(old, new))
+
+    norm, data = "class Norm(nn.Module):", 'languages = "de"'
+    assert means(norm, "self.eps = eps\n", "self.eps = eps  # small\n") == means(norm)
+    assert means(norm, "print(", "print(1, ") == means(norm)
+    assert means(norm, "x.mean(dim=-1", "x.mean(dim=1") != means(norm)
+    assert means(data, "8000", "800") != means(data)  # of data each line counts
+
+
 def test_another_seed_reaches_the_cells(script):
     one, other = (script.chapter(seed)["assemble"](script.EncoderDecoder) for seed in (0, 1))
     assert not one.generator.proj.weight.equal(other.generator.proj.weight)
@@ -40,6 +51,8 @@ def test_the_shares_of_dates_are_those_of_the_chapter(log, answers):
 
 def test_the_controls_are_as_the_scoreboard_says(log, answers):
     assert "The same training without the causal mask writes none." in answers
+    few, more = (round(100 * share) for share in sorted(log["no positions"]))
+    assert f"Some, {few} or {more}." in answers
     assert len(log["no mask"]) == len(log["no positions"]) == 2
     goals = "1996-06-16", "2000-07-27", "2013-06-25"
     assert [*map(sorted, log["anagrams"])] == [*map(sorted, goals)]

@@ -45,7 +45,7 @@ def architecture(shapes, masks, n_layers, title):
         page.note(letter, channel + 0.2, asked + up + 0.1, 11, LOOKS["bottleneck"][1])
     words = f"memory {shapes['memory']}"
     page.note(words, (ENCODER + channel) / 2 + 0.05, top[1] + 0.42, 10.5, LOOKS["bottleneck"][1])
-    _orders(page, ENCODER - 0.05, top[1] + 1.05)
+    _legend(page, ENCODER - 1.35, top[1] + 0.75)
     return page.finish()
 
 
@@ -89,24 +89,18 @@ def _entrance(page, x, role, name, ids, embedded):
     return 1.62
 
 
-def _orders(page, x, y):
-    """The two connections side by side: where the norm stands."""
-    for at, name, parts in (
-        (x - 0.86, "pre-norm, drawn here\nx + F(norm(x))", ("norm", "F", "+")),
-        (x + 0.94, "post-norm, the paper\nnorm(x + F(x))", ("F", "+", "norm")),
-    ):
-        page.note(name, at, y - 0.06, 9.5)
-        places = dict(zip(parts, (y + 0.68, y + 1.2, y + 1.72), strict=True))
-        shapes = {part: page.part(part, at, place) for part, place in places.items()}
-        page.wire([(at, y + 0.2), (at, y + 0.3)])
-        before = Spot((at, y + 0.3))
-        for part in parts:
-            page.arrow(before, shapes[part])
-            before = shapes[part]
-        page.arrow(before, Spot((at, y + 2.12)))
-        page.thin([(at, y + 0.3), (at + 0.55, y + 0.3), (at + 0.55, places["+"]), (at + 0.12, places["+"])])
-        page.note("x", at - 0.12, y + 0.28, 10)
-        page.reach(at, y + 2.2, 1.2, 0)
+def _legend(page, x, y):
+    """What the small squares and the thin lines mean."""
+    seen = np.tril(np.ones((6, 6)))
+    for line, at in ((["rows: queries, columns: keys", "coloured: may be looked at"], y + 1.5),
+                     (["residual: x goes past a part", "and meets it again at +"], y + 0.7)):  # fmt: skip
+        for text, up in zip(line, (0.1, -0.12), strict=True):
+            page.ax.text(x + 0.55, at + up, text, ha="left", va="center", fontsize=10.5, zorder=4)
+    page.icon(seen, x, y + 1.5, LOOKS["gate"][1])
+    page.thin([(x - 0.1, y + 0.4), (x + 0.22, y + 0.4), (x + 0.22, y + 1.0), (x + 0.02, y + 1.0)])
+    page.wire([(x - 0.1, y + 0.32), (x - 0.1, y + 0.88)])
+    page.part("+", x - 0.1, y + 1.0)
+    page.reach(x + 1.2, y + 1.2, 3.4, 1.6)
 
 
 class Sheet(Page):
@@ -156,10 +150,8 @@ class Sheet(Page):
         return up + 0.2
 
     def part(self, name, x, y):
-        """A norm, a sublayer F, or a sum."""
-        looks = {"norm": ("gate", 0.7, 0.27), "F": ("input", 0.7, 0.3), "+": ("gate", 0.22, 0.22)}
-        role, width, height = looks[name]
-        return self.box(name, x, y, role, width, height)
+        """A sum."""
+        return self.box(name, x, y, "gate", 0.22, 0.22)
 
     def thin(self, points, colour=INK):
         """A residual: a thin line, so that one sees it go past."""

@@ -5,7 +5,7 @@
 
 It runs the chapter's own cells, with another number where the seed stands.
 
-- `cells`: for each part a digest of its cells; another one says that the log is older than the chapter
+- `cells`: for each part a digest of what its cells do; another one says that the log is the older of the two
 - `begins`: F5, the first and the last loss of each initialisation
 - `joints`: laboratory L1, the loss after a hundred updates of each model with one wrong joint
 - `longer`: the same after three hundred updates, for two of them
@@ -17,12 +17,14 @@ It runs the chapter's own cells, with another number where the seed stands.
 - `large`: laboratory L4, the last loss with large embedding matrices and no factor
 """
 
+import ast
 import hashlib
 import json
 import math
 import os
 import platform
 import random
+import re
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -45,13 +47,13 @@ CHAPTER = LOG.parents[2] / "chapters" / "11_annotated_transformer.ipynb"
 CELLS = (  # what stands in each cell that is run, in the order of the chapter
     *('languages = "de"', "class Pile(EncoderDecoder):", "def loss(model, batch):", "def write_all("),
     *("def attend(", "def real(", "class Heads(nn.Module):", "class FeedForward(nn.Module):"),
-    *("class EncoderBlock(", "class DecoderBlock(", "def waves(", "class Embed("),
+    *("class Norm(nn.Module):", "class EncoderBlock(", "class DecoderBlock(", "def waves(", "class Embed("),
     *("class Transformer(nn.Module):", "def initial(", "def smoothed_loss(", "def learn("),
     *("BEGINS = {", "class NoPadding(", "def outer_x("),
 )
 DATES = 'languages = "de"', "def write_all(", "def smoothed_loss("
 PAGE = ("def attend(", "def real(", "class Heads(nn.Module):", "class FeedForward(nn.Module):",
-        "class EncoderBlock(", "class DecoderBlock(", "def waves(", "class Embed(",
+        "class Norm(nn.Module):", "class EncoderBlock(", "class DecoderBlock(", "def waves(", "class Embed(",
         "class Transformer(nn.Module):", "def initial(", "BEGINS = {")  # fmt: skip
 WRONG = "class Pile(EncoderDecoder):", "class NoPadding(", "def outer_x("
 WRITING = "dates", "roots", "no mask", "no positions", "anagrams"
@@ -76,10 +78,20 @@ def sources():
     return found
 
 
+def meant(mark, source):
+    """A cell without comments and blank lines; of the page's own cells the functions and classes alone."""
+    if mark in PAGE[:-1]:
+        nodes = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+        lines = source.split("\n")
+        source = "\n".join("\n".join(lines[node.lineno - 1 : node.end_lineno]) for node in nodes)
+    lines = (re.sub(r"\s*#.*", "", line) for line in source.split("\n"))
+    return "\n".join(line for line in lines if line.strip())
+
+
 def digest(part):
-    """Of the cells that a part runs; another one if a letter has changed."""
-    words = "\n".join(source for mark, source in sources().items() if mark not in UNUSED.get(part, ()))
-    return hashlib.sha256(words.encode()).hexdigest()[:12]
+    """Of the cells that a part runs; another one if what they do may have changed."""
+    kept = (meant(mark, cell) for mark, cell in sources().items() if mark not in UNUSED.get(part, ()))
+    return hashlib.sha256("\n".join(kept).encode()).hexdigest()[:12]
 
 
 def chapter(seed=0):

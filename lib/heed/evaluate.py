@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.significance import PairedTest
 
 
 def exact_match(predictions, references):
@@ -137,7 +138,14 @@ def with_interval(metric, hypotheses, references, n_resamples):
     """The score of a text by one of sacreBLEU's metrics, as a `Score`."""
     check_texts(hypotheses, references)
     texts = hypotheses, [references]
-    score = metric.corpus_score(*texts, n_bootstrap=n_resamples)
+    try:
+        score = metric.corpus_score(*texts, n_bootstrap=n_resamples)
+    except TypeError:  # chrF is 0.0 on some resamples: Python 3.11 finds no mean
+        system, given = ("", hypotheses), {"": type(metric)(references=[references])}
+        test = PairedTest([system, system], given, None, "bs", n_resamples)
+        (signature,), (_, (found, _)) = (x.values() for x in test())
+        low, high = found.mean - found.ci, found.mean + found.ci
+        return Score(found.score, str(signature), float(low), float(high))
     signature = str(metric.get_signature())
     text = score.format(width=6, signature=signature, is_json=True)
     printed = json.loads(text)  # without the next two if every resample is zero

@@ -243,3 +243,23 @@ def back_through_time(yours):
                 gradient.expand(n, d),
         },
     )
+
+
+@exercise
+def two_meanings(yours):
+    """one tag for all that looks the same: what is seen bounds what can be right"""
+    most, share = yours()
+    expect(len(most) == 3, f"Three numbers are wanted for (a), one a tagger, and there are {len(most)}.")
+    table, left, both = map(int, most)
+    for name, number in (("table", table), ("left-to-right tagger", left), ("two-way tagger", both)):
+        expect(0 <= number <= 3, f"(a) Of three words *Chad* the {name} cannot have {number} right.")
+    expect(table != 3, "(a) The table has one tag for *Chad*, and the test wants two different ones.")
+    expect(table == 2, "(a) The table may choose the country's tag: then how many of the three are right?")
+    expect(left != 3, "(a) From the left, both first words are read alone: one state and one tag for both.")
+    expect(left == 2, "(a) Of the first words one can be right. And after *flew to* the country can be told.")
+    expect(both == 3, "(a) From both sides, no two of the three stand among the same words.")
+    expect(abs(share - 1) > 1e-6, "(b) It has seen all answers, and still has one tag for a word: not all.")
+    expect(abs(share - 38 / 5) > 1e-6, "(b) A share is wanted, not a mean of counts: divide by fifty.")
+    names = "(b) A word that is a name 5 times of 10: either tag is right 5 times."
+    expect(abs(share - 33 / 50) > 1e-6 and abs(share - 43 / 50) > 1e-6, names)
+    expect(abs(share - 0.76) < 0.005, f"(b) {share:.3g}? Count for each word its more frequent tag.")

@@ -367,3 +367,31 @@ def on_paper(yours):
         value, true = (torch.as_tensor(x, dtype=torch.float64) for x in (value, true))
         wrong = {key: torch.as_tensor(x, dtype=torch.float64) for key, x in typical.items()}
         expect_close(value, true, what, wrong)
+
+
+@exercise
+def asked_twice(yours):
+    """two equal scores get equal weights, wherever their tokens stand and however large they are"""
+    first, second, sharp = (float(number) for number in yours())
+    last = {
+        "The digit of the last pair: no score knows which pair came last.": 2,
+        "The digit of the first pair: no score knows which pair came first.": 7,
+    }
+    for value, true, what, typical in (
+        (first, 15 / 4, "(a) z_4", {
+            "Four tokens share the weight: the question's own e⁰ = 1 is in the sum.": 30 / 7,
+            "*Ben 3* has a weight, too: e⁰ = 1 of 8.": 27 / 7,
+            "The mean of Ada's digits. The other two tokens have an eighth each.": 9 / 2,
+            "*Ada ?* asks for both: each has the weight 3/8.": 24 / 6,
+        } | last),
+        (second, 15 / 4, "(a) z_4 with the digits exchanged", {
+            "The mean of Ada's digits. The other two tokens have an eighth each.": 9 / 2,
+            "The sum has the same terms as before, in another order.": 35 / 8,
+        } | {sentence: 9 - digit for sentence, digit in last.items()}),
+        (sharp, 9 / 2, "(b) z_4 with large scores", {
+            "The scores for *Ben 3* and for the question are 0, and small beside the others.": 15 / 4,
+            "All four weights equal: that is for scores times 0.": 3,
+        } | last),
+    ):  # fmt: skip
+        wrong = {sentence: torch.tensor(float(number)).double() for sentence, number in typical.items()}
+        expect_close(torch.tensor(value).double(), torch.tensor(true).double(), what, wrong)
