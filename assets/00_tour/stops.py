@@ -4,9 +4,9 @@
 
 writes stops.json beside this file. Every run trains one model on 8,000 dates of four languages, batches of
 64, and counts the right ones of 300 unseen dates, written freely. The rate rises over 40 updates and falls to
-zero over the last three fifths. Weights are drawn in double precision and trained in single precision, so
-that a seed stands for the same weights everywhere. On one core it takes about twenty minutes; a run that is in
-the log already is not repeated. The stops:
+zero over the last three fifths. Weights are drawn in double precision and trained in single precision: a seed
+stands for equal weights everywhere. On one core it takes about twenty minutes; a run that is in the log
+already is not repeated. The stops:
 
     vector              an encoder and a decoder, one state between them (chapter 02), 96 wide
     additive            the decoder looks back, with the additive score (chapter 03)
