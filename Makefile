@@ -2,7 +2,7 @@
 # Any make since 3.81 and any POSIX shell will do. Paths are relative: the folder may have a space in its name.
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test quick soak train reader bench book chapters clean
+.PHONY: help lab test quick soak train reader bench race book chapters clean
 
 # What a reader has set for other work stays out of the environment made here.
 unexport PYTHONHOME PYTHONPATH JUPYTER_PATH
@@ -58,6 +58,13 @@ bench: .venv/ready ## measure speed and memory beside others, for some minutes; 
 	@$(python) -c "import transformers" 2>/dev/null || $(python) -m pip install --quiet -c requirements.lock -e '.[bench]' \
 		|| echo "Without network Hugging Face's transformers is not installed, and not measured."
 	@$(python) -m bench $(OPTIONS)
+
+race: .venv/ready ## translate better after ten minutes: the course beside others, seventy minutes; the sentences as for train
+	@echo "Racing, ten minutes for each contestant; a machine without other work gives the clearest numbers."
+	@$(python) -c "import accelerate, joeynmt" 2>/dev/null || { \
+		$(python) -m pip install --quiet -c requirements.lock -e '.[race]' && $(python) -m pip install --quiet --no-deps joeynmt==2.3.0; \
+	} || echo "Without network what is missing is not installed, and does not take part."
+	@$(python) -m bench.race all $(OPTIONS)
 
 book: .venv/ready ## build the HTML edition in book/_build/html
 	@echo "Building the HTML edition."

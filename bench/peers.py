@@ -2,6 +2,7 @@
 
 import importlib.util
 import math
+import warnings
 
 import torch
 from torch import nn
@@ -25,14 +26,20 @@ class TorchTransformer(nn.Module):
     """`nn.Transformer` between an embedding matrix and the same matrix as generator.
 
     Its masks mean the opposite of ours: True where a query may not look.
+
+    norm_first: whether the norms stand before the sublayers; as it comes they follow them
     """
 
-    def __init__(self, vocab, n_layers, d_model, d_ff, n_heads, dropout):
+    def __init__(self, vocab, n_layers, d_model, d_ff, n_heads, dropout, norm_first=False):
         super().__init__()
         self.matrix = nn.Embedding(vocab, d_model, padding_idx=PAD)
         nn.init.normal_(self.matrix.weight, std=d_model**-0.5)
         self.position = PositionalEncoding(d_model, dropout)
-        self.body = nn.Transformer(d_model, n_heads, n_layers, n_layers, d_ff, dropout, batch_first=True)
+        with warnings.catch_warnings():  # that norms which stand first have no nested tensors
+            warnings.filterwarnings("ignore", "enable_nested_tensor is True")
+            self.body = nn.Transformer(
+                d_model, n_heads, n_layers, n_layers, d_ff, dropout, batch_first=True, norm_first=norm_first
+            )
         self.generator = nn.Linear(d_model, vocab)
         self.generator.weight = self.matrix.weight
 
@@ -41,12 +48,11 @@ class TorchTransformer(nn.Module):
 
     def forward(self, source, target_in):
         """source: (b, n_source). target_in: (b, n). Returns (b, n, vocab)."""
-        n, padding = target_in.shape[1], source == PAD
-        future = torch.ones(n, n, dtype=torch.bool).triu(1)
+        padding = source == PAD
         x = self.body(
             self.embed(source),
             self.embed(target_in),
-            tgt_mask=future,
+            tgt_mask=future(target_in),
             tgt_is_causal=True,
             src_key_padding_mask=padding,
             tgt_key_padding_mask=target_in == PAD,
@@ -54,10 +60,16 @@ class TorchTransformer(nn.Module):
         )
         return self.generator(x)
 
-    def loss(self, batch):
+    def loss(self, batch, smoothing=0.1):
         """Smoothed cross-entropy, the mean over real target tokens."""
-        logits, target = self(batch.source, batch.target_in), batch.target_out
-        return F.cross_entropy(logits.flatten(0, 1), target.flatten(), ignore_index=PAD, label_smoothing=0.1)
+        logits, target = self(batch.source, batch.target_in).flatten(0, 1), batch.target_out.flatten()
+        return F.cross_entropy(logits, target, ignore_index=PAD, label_smoothing=smoothing)
+
+
+def future(ids):
+    """True where a query may not look: at what comes after it, (n, n). ids: (b, n)."""
+    n = ids.shape[1]
+    return torch.ones(n, n, dtype=torch.bool, device=ids.device).triu(1)
 
 
 def marian(vocab, n_layers, d_model, d_ff, n_heads, dropout):

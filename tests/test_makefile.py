@@ -92,6 +92,10 @@ def test_the_first_call_sets_up_and_the_second_does_only_what_is_left(folder):
     assert folder.make("test", "OPTIONS=-n0 -x")[2] == [TEST[0], f"{TEST[1]} -n0 -x"]
     assert folder.make("soak")[2] == ["-m pytest -n logical -m soak", "book/chapters.py soak"]
     assert folder.make("bench", "OPTIONS=memory")[2] == ["-c import transformers", "-m bench memory"]
+    assert folder.make("race", "OPTIONS=--seeds 1")[2] == [
+        "-c import accelerate, joeynmt",
+        "-m bench.race all --seeds 1",
+    ]
     verbs = ("mirror", "run", "map", "cover")
     assert folder.make("chapters")[2] == [f"book/chapters.py {verb}" for verb in verbs]
     (lab,) = folder.make("lab", "OPTIONS=--no-browser")[2]

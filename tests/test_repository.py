@@ -18,7 +18,9 @@ import heed
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-PEERS = list(map(Requirement, EXTRAS.pop("bench")))  # only `make bench` installs them
+PEERS = list(
+    map(Requirement, EXTRAS.pop("bench") + EXTRAS.pop("race"))
+)  # only `make bench`, `make race` install them
 WANTED = [Requirement(line) for line in sum(EXTRAS.values(), PROJECT["dependencies"])]
 REPOSITORY = PROJECT["urls"]["Repository"]
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")

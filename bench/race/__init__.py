@@ -1,0 +1,1 @@
+"""Who translates better after so many minutes: `fit`, or what else a person would use?"""
