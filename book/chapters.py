@@ -11,8 +11,8 @@
     python book/chapters.py check 04                  say what the book's rules still ask for
     python book/chapters.py soak 04                   does it hang on rounding? with three seeds
 
-After the verb come chapters: numbers (a chapter and its solutions) or paths; none means all. CONTRIBUTING.md
-tells the whole way.
+After the verb come chapters: numbers (a chapter and its solutions), `tour`, or paths; none means all.
+CONTRIBUTING.md tells the whole way.
 """
 
 import os
@@ -33,6 +33,7 @@ from notebooks import (
     ROOT,
     cover,
     is_solution,
+    is_tour,
     keep_what_varies,
     normal,
     notebooks,
@@ -52,11 +53,16 @@ def chosen(words, folder=None, suffix=".ipynb"):
     everything = sorted([*folder.glob(f"*{suffix}"), *folder.glob(f"solutions/*{suffix}")])
     files = []
     for word in words:
-        fits = [path for path in everything if path.name.startswith(f"{word}_")] or [Path(word).resolve()]
+        fits = [path for path in everything if means(word, path)] or [Path(word).resolve()]
         if not fits[0].is_file():
             sys.exit(f"There is no chapter {word} in {folder.name}/.")
         files += fits
     return files if words else everything
+
+
+def means(word, path):
+    """Whether a word means this file: `tour` the tour, a number a chapter, its solutions and drafts."""
+    return word == "tour" if is_tour(path) else path.name.startswith(f"{word}_")
 
 
 def shown(path):
@@ -167,7 +173,7 @@ def check(words):
     """Print each chapter's minutes, and what the rules still ask for; fail if there is anything."""
     for path in chosen(words):
         if not is_solution(path):
-            print(f"{path.name[:2]}: {report(read(path))}")
+            print(f"{'tour' if is_tour(path) else path.name[:2]}: {report(read(path))}")
     complaints = [f"{shown(path)}: {line}" for path in chosen(words) for line in rules.complaints(path)]
     complaints += rules.shows_the_library(notebooks())
     print("\n".join(complaints) or "Every rule of the book is kept.")

@@ -11,7 +11,7 @@ import re
 
 from cells import headings, tags
 from minutes import counted, hours
-from notebooks import ROOT, is_solution, number, read
+from notebooks import ROOT, is_chapter, number, read
 
 CURRICULUM = ROOT / "assets" / "00_preface" / "curriculum.json"
 README = ROOT / "README.md"
@@ -38,7 +38,7 @@ def gains():
 
 def readme(paths):
     """The README's text, with the minutes of the chapters in its table as they are counted now."""
-    took = {number(path): counted(read(path)).words(to=5) for path in paths if not is_solution(path)}
+    took = {number(path): counted(read(path)).words(to=5) for path in paths if is_chapter(path)}
     return ROW.sub(
         lambda row: f"{row[1]}{f' {time}' if (time := took.get(int(row[2]))) else ''} |",
         README.read_text(encoding="utf-8"),
@@ -96,7 +96,7 @@ def together(times):
 def course_map(paths, rows=None):
     """The whole text of the map: the chapters in a list, how long they take, and their rows, folded."""
     rows, leaves = rows or curriculum(), gains()
-    books = {path: read(path) for path in paths if not is_solution(path)}
+    books = {path: read(path) for path in paths if is_chapter(path)}
     written = {number(path): path for path in books}
     found = places(books)
     still_open = [r["id"] for r in rows if not all((r["id"], kind) in found for kind in PLACES)]

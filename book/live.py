@@ -21,6 +21,7 @@ BUDGET = 120  # seconds a chapter may take on two cores; reported, never a failu
 LONGEST = (
     "chapters/11_annotated_transformer.ipynb",
     "chapters/solutions/01_recurrent_networks.ipynb",
+    "chapters/00_tour.ipynb",
     "chapters/02_sequence_to_sequence.ipynb",
     "chapters/solutions/02_sequence_to_sequence.ipynb",
     "chapters/01_recurrent_networks.ipynb",

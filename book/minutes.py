@@ -16,7 +16,7 @@ from cells import EXERCISE, EXERCISE_FORM, LABORATORY, hides_input, is_code, pic
 WORDS, LINES = 130, 12  # one minute is so many words, or lines of code
 REMEMBER, EXERCISES, FURTHER, SOURCES = "What to remember", "Exercises", "Further", "Sources"
 CLOSING = {REMEMBER, "What this does not show", EXERCISES, FURTHER, LABORATORY, SOURCES}
-TITLE = re.compile(r"# \d+ · .*")
+TITLE = re.compile(r"# (?:\d+|Tour) · .*")
 HEAD = re.compile(r"\*[^*]* to read[^*]*\*")
 FOLD = re.compile(r"<details>\s*<summary>(.*?)</summary>(.*?)</details>", re.DOTALL)
 IMAGE = re.compile(r"!\[[^\]]*\]\([^)]*\)")

@@ -17,6 +17,7 @@ from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell
+from opening import TOUR
 from pictures import complaint
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -43,14 +44,24 @@ METADATA = {
 
 
 def notebooks(chapters=CHAPTERS):
-    """All notebooks of the book, in reading order: a chapter, then its solutions."""
+    """All notebooks of the book, in reading order: the tour; a chapter, then its solutions."""
     found = [*chapters.glob("*.ipynb"), *chapters.glob("solutions/*.ipynb")]
-    return sorted(found, key=lambda path: (path.name, path.parent.name == "solutions"))
+    return sorted(found, key=lambda path: (not is_tour(path), path.name, is_solution(path)))
 
 
 def is_solution(path):
     """Does this notebook hold solutions, and not a chapter?"""
     return path.parent.name == "solutions"
+
+
+def is_tour(path):
+    """Is this the tour, which is no chapter and has neither number, rows nor exercises?"""
+    return path.stem == Path(TOUR).stem
+
+
+def is_chapter(path):
+    """Is this a chapter, and neither solutions nor the tour?"""
+    return not is_solution(path) and not is_tour(path)
 
 
 def number(path):

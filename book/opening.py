@@ -21,7 +21,9 @@ PARTS = {
     "Part IV — The Transformer": range(10, 15),
     "Part V — Beyond": range(15, 18),
 }
+TOUR = "00_tour.ipynb"  # no chapter: it stands before all of them, and in no table
 STARTS = {
+    "You have an hour": TOUR,
     "You are new to it": 1,
     "You know recurrent networks": 3,
     "You came for the annotated Transformer": 11,
@@ -47,7 +49,7 @@ def page(chapters):
     rows = table(chapters)
     pieces = {
         "cover": cover(chapters.parent),
-        "starts": starts(rows),
+        "starts": starts(rows | tour(chapters)),
         "translator": translating.section(chapters.parent),
         "explorer": explorer(chapters),
         "chapters": listed(rows),
@@ -86,6 +88,14 @@ def table(chapters):
     return dict(sorted(rows.items()))
 
 
+def tour(chapters):
+    """What there is to say of the tour, under its name, as `table` has it of chapters; or nothing."""
+    if not (chapters / TOUR).is_file():
+        return {}
+    leaves = "one task, from one vector to the Transformer, then a real sentence"
+    return {TOUR: {"source": f"chapters/{TOUR}", "title": "The tour", "leaves": leaves, "time": "an hour"}}
+
+
 def readme(root):
     """The README's text; none where there is no README."""
     path = root / "README.md"
@@ -93,8 +103,8 @@ def readme(root):
 
 
 def written(chapters):
-    """The chapters that exist, in reading order. Raises ValueError for a name without a chapter's number."""
-    paths = sorted(chapters.glob("*.ipynb"))
+    """The chapters that exist, in order, without the tour. Raises ValueError for a name without a number."""
+    paths = sorted(path for path in chapters.glob("*.ipynb") if path.name != TOUR)
     numbers = [number for part in PARTS.values() for number in part]
     for path in paths:
         if not path.name[:2].isdecimal() or int(path.name[:2]) not in numbers:
@@ -186,6 +196,7 @@ def contents(chapters):
         part: [f"chapters/{path.stem}" for path in paths if int(path.name[:2]) in numbers]
         for part, numbers in PARTS.items()
     }
+    trees[""][:0] = [Path(row["source"]).with_suffix("").as_posix() for row in tour(chapters).values()]
     others = {"solutions": solutions(chapters), "teaching": teaching.there(chapters.parent), "keys": True}
     trees["Beside the chapters"] = [name for name, there in others.items() if there]
     options = [":hidden:", ":maxdepth: 1"]

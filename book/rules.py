@@ -17,7 +17,7 @@ from cells import LABORATORY, headings, hides_input, hides_output, is_code, pict
 from course_map import PLACES, course_map, curriculum, map_cell
 from exercises import form_of_exercises, form_of_solutions
 from mirrors import ANNOTATED, LATER, PLUMBING, TAUGHT, definitions, mirrored, mirrored_file, names, public
-from notebooks import ROOT, SETUP, is_solution, normal, notebooks, number, read, text
+from notebooks import ROOT, SETUP, is_chapter, is_solution, is_tour, normal, notebooks, number, read, text
 
 LONGEST = 40  # lines of a code cell
 WIDTH = 80  # columns of a code cell: the page of the HTML edition holds them
@@ -30,6 +30,8 @@ BOUNDS = {  # what a body may ask for; chapter 11 holds a whole Transformer
     "figures": (5, 5),
     "minutes": (36, 50),
 }
+OF_THE_TOUR = {"words": 4000, "lines": 200, "questions": 3, "minutes": 60}  # and of a cell of it in the open:
+LONGEST_IDEA = 15  # lines
 TO_FAILURE, TO_REPAIR = (
     (300, 40),
     1200,
@@ -377,6 +379,56 @@ def answers_its_questions(path, notebook):
             asked = piece.startswith(">")
 
 
+# --- The form of the tour -----------------------------------------------------------------------------------
+
+
+def keeps_to_an_hour(path, notebook):
+    """The tour is as short as OF_THE_TOUR says; it shows ideas, each in a few lines, and trains folded."""
+    tour = minutes.count(notebook.cells)
+    for what, most in OF_THE_TOUR.items():
+        if getattr(tour, what) > most:
+            yield f"the tour has {getattr(tour, what):.0f} {what}, and {most} are the most"
+    if 2 * tour.folded > tour.words:
+        yield f"{tour.folded} words are folded and {tour.words} open; they may be half as many"
+    for i, cell in code_cells(notebook):
+        n = minutes.count([cell]).lines
+        if n > LONGEST_IDEA:
+            yield f"cell {i} has {n} lines in the open, and {LONGEST_IDEA} are the most"
+
+
+def stops_in_order(path, notebook):
+    """Stops are numbered; each has a picture, an equation, open code, its number, a link to a chapter."""
+    stops = []
+    for cell in notebook.cells:
+        for level, words in headings(cell):
+            if level == 2:
+                stops.append((words, []))
+        if stops:
+            stops[-1][1].append(cell)
+    stops = [(words, cells) for words, cells in stops if words.startswith("Stop ")]
+    if not 8 <= len(stops) <= 9 or [words.split(" · ")[0] for words, _ in stops] != [
+        f"Stop {i + 1}" for i in range(len(stops))
+    ]:
+        yield f"the tour has eight or nine stops, `## Stop 1 · …`; found {[words for words, _ in stops]}"
+    for words, cells in stops:
+        has, sources = minutes.count(cells), [cell.source for cell in cells]
+        wanted = {
+            "picture": has.figures,
+            "equation": has.equations,
+            "code in the open": has.lines,
+            "row on a scoreboard": any(".add(" in cell.source for cell in cells if is_code(cell)),
+            "link to a chapter in its last lines": re.search(r"^→ .*\]\(\d\d_", sources[-1], re.MULTILINE),
+        }
+        for what in [what for what in wanted if not wanted[what]]:
+            yield f"{words[:30]!r} has no {what}"
+    told = "\n".join(cell.source for cell in notebook.cells if not is_code(cell))
+    gains, _, closing = told.partition(f"## {minutes.REMEMBER}\n")
+    gains = re.findall(r"^\*\*([^*]+)\*\*$", gains, re.MULTILINE)
+    listed = re.findall(r"^- (.*)$", closing.split("\n## ")[0], re.MULTILINE)
+    if listed != gains:
+        yield f"What to remember lists {listed}, and the stops end in {gains}"
+
+
 # --- What solutions must have besides -----------------------------------------------------------------------
 
 
@@ -428,6 +480,16 @@ FORM = (
     answers_its_questions,
     folds.asserts_once_in_the_open,
 )
+TOUR = (
+    folds.speaks_before_code,
+    folds.says_what_held,
+    defines_nothing_twice,
+    keeps_to_an_hour,
+    stops_in_order,
+    shows_its_task_first,
+    answers_its_questions,
+    folds.asserts_once_in_the_open,
+)
 SOLUTIONS = (solves_every_exercise,)
 
 
@@ -435,6 +497,8 @@ def rules(path):
     """The rules that hold for this notebook."""
     if is_solution(path):
         return ANY + SOLUTIONS
+    if is_tour(path):
+        return ANY + TOUR
     return ANY + CHAPTER + FORM * (number(path) > 0)
 
 
@@ -454,7 +518,7 @@ def public_names(module, root=ROOT):
 
 def shows_the_library(paths, taught=TAUGHT, later=LATER, plumbing=PLUMBING, root=ROOT):
     """Complaints: each public name of a taught module is shown in a chapter, promised to one, or plumbing."""
-    shown, chapters = set(), [path for path in paths if not is_solution(path)]
+    shown, chapters = set(), [path for path in paths if is_chapter(path)]
     for cell in (cell for path in chapters for cell in read(path).cells if is_code(cell)):
         file = mirrored_file(cell.source)
         for name in definitions(cell.source) if file else []:

@@ -6,12 +6,12 @@ pyproject.toml collects `chapters/` beside `tests/`, and conftest.py adds what n
 
 import pytest
 from course_map import README, readme
-from notebooks import COVER, cover, is_solution, notebooks, number
+from notebooks import COVER, cover, is_chapter, is_solution, is_tour, notebooks, number
 from rules import complaints, shows_the_library
 
 PAGES = notebooks()
 PROMISED = {0, 1, 2, 3}
-WRITTEN = {number(path) for path in PAGES if not is_solution(path)}
+WRITTEN = {number(path) for path in PAGES if is_chapter(path)}
 
 whole = pytest.mark.skipif(
     not PROMISED <= WRITTEN, reason=f"chapters {sorted(PROMISED - WRITTEN)} are not written yet"
@@ -32,9 +32,15 @@ def test_a_stored_notebook_keeps_the_rules(path):
 
 @whole
 def test_no_two_chapters_have_one_number_and_each_has_solutions():
-    assert len(set(WRITTEN)) == sum(not is_solution(path) for path in PAGES)
-    for path in PAGES:
-        assert is_solution(path) or (path.parent / "solutions" / path.name).is_file(), path.name
+    chapters = [path for path in PAGES if is_chapter(path)]
+    assert len(WRITTEN) == len(chapters)
+    for path in chapters:
+        assert (path.parent / "solutions" / path.name).is_file(), path.name
+
+
+@whole
+def test_the_tour_is_read_first_and_has_no_solutions():
+    assert [is_tour(path) for path in PAGES] == [True] + [False] * (len(PAGES) - 1)
 
 
 @whole

@@ -24,9 +24,9 @@ from mirrors import LATER, definitions, mirror, mirrored
 from nbformat.v4 import new_code_cell as code
 from nbformat.v4 import new_markdown_cell as prose
 from nbformat.v4 import new_output
-from notebooks import ROOT, SETUP, keep_what_varies, normal, read, run, text, write
+from notebooks import ROOT, SETUP, is_chapter, keep_what_varies, normal, notebooks, read, run, text, write
 from PIL import Image
-from rules import FORM, complaints, rules, shows_the_library
+from rules import ANY, FORM, TOUR, complaints, rules, shows_the_library
 
 FIGURE = """\
 import matplotlib.pyplot as plt
@@ -562,6 +562,85 @@ def test_a_misshapen_chapter_is_red(tmp_path, how):
 @pytest.mark.parametrize("how", MISNAMED, ids=str)
 def test_a_chapter_out_of_order_is_red(tmp_path, how):
     assert MISNAMED[how] in in_the_form(tmp_path, *how)
+
+
+def toured():
+    """A tour in its form, as far as its rules look."""
+
+    def figure():
+        source, folded = "# figure: the task, drawn\nplt.show()", {"tags": ["hide-input"]}
+        return code(source, metadata=folded, outputs=[PNG])
+
+    cells = [prose("# Tour · Tiny\n\nSay how many."), figure()]
+    for i in range(1, 9):
+        cells += [
+            prose(f"## Stop {i} · One more\n\n{'word ' * 50}\n\n$$x = {i} \\tag{{{i}}}$$"),
+            figure(),
+            prose("A row."),
+            code(f'board.add("{i}", 1)'),
+            prose(f"**Add {i}.**\n\n→ [Chapter {i:02}]({i:02}_tiny.ipynb) tells it."),
+        ]
+    return [*cells, prose("## What to remember\n\n" + "\n".join(f"- Add {i}." for i in range(1, 9)))]
+
+
+def of_the_tour(tmp_path, spoil=None):
+    """What the rules of its form say of that tour."""
+    cells = copy.deepcopy(toured())
+    if spoil:
+        spoil(cells)
+    notebook, path = nbformat.v4.new_notebook(cells=cells), tmp_path / "00_tour.ipynb"
+    return "\n".join(f"{rule.__name__}: {line}" for rule in TOUR for line in rule(path, notebook))
+
+
+ASTRAY = {  # what is done -> the words of the complaint; cells 2 to 6 are the first stop
+    "many words": (lambda cells: cells.insert(4, prose("word " * 4001)), "words, and 4000 are"),
+    "many lines": (lambda cells: [cells.insert(4, code("x = 1\n" * 15)) for _ in range(14)], "and 200 are"),
+    "many minutes": (lambda cells: cells.insert(4, prose("$$x$$\n" * 60)), "minutes, and 60 are"),
+    "many Questions": (
+        lambda cells: cells.insert(4, prose(f"{ASKED_AND_ANSWERED}\n\n" * 4)),
+        "questions, and",
+    ),
+    "a lawyer": (
+        lambda cells: cells.insert(4, prose(f"<details><summary>Why</summary>{' word' * 900}</details>")),
+        "words are folded",
+    ),
+    "a long cell": (lambda cells: cells[5].update(source="x = 1\n" * 16), "15 are the most"),
+    "no picture of the task": (lambda cells: cells.pop(1), "no figure stands before"),
+    "no picture": (lambda cells: cells.pop(3), "has no picture"),
+    "no equation": (lambda cells: cells[2].update(source="## Stop 1 · One more"), "has no equation"),
+    "no row": (lambda cells: cells[5].update(source="x = 1"), "has no row"),
+    "no code": (lambda cells: cells.pop(5), "has no code in the open"),
+    "no link": (lambda cells: cells[6].update(source="**Add 1.**"), "has no link"),
+    "a missing stop": (
+        lambda cells: cells[7].update(source="## Stop 3 · One more $$x$$"),
+        "eight or nine stops",
+    ),
+    "another memory": (
+        lambda cells: cells[-1].update(source="## What to remember\n\n- Add."),
+        "remember lists",
+    ),
+}
+
+
+def test_a_tour_in_the_form_is_green(tmp_path):
+    assert of_the_tour(tmp_path) == ""
+
+
+@pytest.mark.parametrize("how", ASTRAY)
+def test_a_tour_gone_astray_is_red(tmp_path, how):
+    spoil, words = ASTRAY[how]
+    assert words in of_the_tour(tmp_path, spoil)
+
+
+def test_the_tour_is_no_chapter(tmp_path):
+    for name in ("00_preface", "00_tour", "solutions/00_preface", "01_one"):
+        write(normal(nbformat.v4.new_notebook(cells=[prose("# 0 · x")])), tmp_path / f"{name}.ipynb")
+    found = notebooks(tmp_path)
+    assert [path.stem for path in found] == ["00_tour", "00_preface", "00_preface", "01_one"]
+    assert [is_chapter(path) for path in found] == [False, True, False, True]
+    assert rules(found[0]) == ANY + TOUR
+    assert tool.chosen(["tour"], tmp_path) == found[:1]
+    assert tool.chosen(["00"], tmp_path) == found[1:3]
 
 
 def test_every_rule_is_broken_by_some_test_here(tmp_path):

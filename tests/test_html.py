@@ -637,6 +637,9 @@ def test_the_opening_page_of_the_book_leads_to_every_chapter(browser, book):
     assert browser.ask("document.querySelectorAll('#where-to-start li').length") == len(opening.STARTS)
     assert faults(browser, book / "index.html", {"figures": 1}) == []
     assert explorer_faults(browser, book / "index.html") == []
+    first = browser.ask("document.querySelector('#where-to-start li a').getAttribute('href')")
+    aside = browser.ask("document.querySelector('.bd-links li a').getAttribute('href')")
+    assert {link.split("#")[0] for link in (first, aside)} == {"chapters/00_tour.html"}
 
 
 def test_the_opening_page_of_the_book_weighs_less_than_a_megabyte(browser, book):

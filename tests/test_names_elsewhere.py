@@ -121,7 +121,7 @@ def test_the_tables_are_there_and_say_nothing_twice():
 
 
 def link(chapter):
-    (path,) = CHAPTERS.glob(f"{chapter}_*.ipynb")
+    (path,) = (path for path in CHAPTERS.glob(f"{chapter}_*.ipynb") if path.stem != "00_tour")
     return f"[{chapter}]({path.name})"
 
 

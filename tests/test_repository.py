@@ -130,7 +130,9 @@ def test_the_readme_lists_the_chapters_that_exist_and_the_planned_ones():
     for (number, _), link in zip(rows, linked, strict=True):
         assert not link or link[1].startswith(f"chapters/{number}_"), link[1]
     there = [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob("chapters/[0-9]*.ipynb"))]
+    there.remove("chapters/00_tour.ipynb")  # no chapter: it is one of the ways in, above the table
     assert [link[1] for link in linked if link] == there
+    assert "](chapters/00_tour.ipynb)" in read("README.md").split("## Chapters")[0]
 
 
 def test_the_readme_links_to_files_that_exist_and_to_its_own_repository():
