@@ -348,10 +348,10 @@ def test_progress_is_shown_in_a_terminal_unless_it_is_not_wanted(said, monkeypat
 
 
 def test_who_types_is_told_how_to_end_and_a_file_needs_no_word(said, trained):
-    (trained / "one").write_text("drei\n", encoding="utf-8")
+    (trained / "line").write_text("drei\n", encoding="utf-8")
     assert said("translate", "model", given="drei\n", typed=True)[2].startswith("Write a sentence")
     assert "Write" not in said("translate", "model", given="drei\n")[2]
-    assert "Write" not in said("translate", "model", "one", typed=True)[2]
+    assert "Write" not in said("translate", "model", "line", typed=True)[2]
     assert "Write" not in said("translate", "model", "--quiet", given="drei\n", typed=True)[2]
 
 
