@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from heed import __version__, recipe
-from heed.__main__ import main, sentence
+from heed.__main__ import complain, main, sentence
 from heed.checkpoint import load, save
 from heed.commands import Unreadable, arriving, lines_of
 from heed.data import numbers
@@ -367,6 +367,17 @@ def test_a_line_that_is_not_utf8_is_named_and_translated_all_the_same(said):
     assert len(named) == 3 and last == "heed: 47 more lines are not UTF-8."
 
 
+def test_a_complaint_comes_after_what_was_written_and_despite_a_reader_who_left(monkeypatch, capsys):
+    order = []
+    monkeypatch.setattr("sys.stdout.flush", lambda: order.append("written"))
+    monkeypatch.setattr("sys.stderr.write", order.append)
+    assert complain("no") == 1 and order[:2] == ["written", "heed: no"]
+    monkeypatch.undo()
+    with open(os.open(os.devnull, os.O_RDONLY)) as gone:
+        monkeypatch.setattr("sys.stdout", gone)
+        assert complain("no") == 1
+
+
 def test_a_process_of_its_own_answers_in_utf8(trained):
     run = command("translate", trained / "model")
     out, error = run.communicate("fünf\nacht\n".encode(), timeout=300)
@@ -646,6 +657,7 @@ def test_a_recipe_comes_from_a_pipe_too(said, trained, monkeypatch):
             "--set",
             "training.seed=99999999999999999999",
         ): "[training] seed is a number that",
+        ("train", "tiny.toml", "--set", f"training.every={2**62}"): "every is a number that is too large",
         ("train", "tiny.toml", "--set", f"training.lr=1{'0' * 400}"): "0… (401 characters)",
         ("train", "tiny.toml", "--set", "training.lr=1e308"): "lr is a number that is too large: 1e+308",
         ("train", "tiny.toml", "--set", f"training.lr={'[' * 5000}"): "it must be a number above 0",

@@ -72,6 +72,14 @@ def test_what_is_written_reads_the_same(folder):
     assert not recipe.differences(first, recipe.read(folder / "again.toml"))
 
 
+@pytest.mark.parametrize(
+    ("key", "most"), [("n_layers", 10_000), ("d_model", 2**20), ("d_ff", 2**24), ("n_heads", 2**20)]
+)
+def test_a_size_has_its_limit(key, most):
+    fits = SECTIONS["model"][key].fits
+    assert fits(most) and not fits(most + 1) and f"at most {most:,}" in SECTIONS["model"][key].wanted
+
+
 def test_the_keys_are_the_parameters_of_what_they_are_for():
     model, training = dict(inspect.signature(make_model).parameters), dict(inspect.signature(fit).parameters)
     assert {*SECTIONS["model"], "source_vocab", "target_vocab", "self_attention"} == set(model)

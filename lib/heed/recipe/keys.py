@@ -27,12 +27,12 @@ def is_number(value):
 
 def is_too_large(value):
     """Whether this number would not fit where it goes: eight bytes if it is whole, a float32 if it is not."""
-    return (type(value) is int and abs(value) >= 2**63) or (is_number(value) and abs(value) >= 1e30)
+    return (type(value) is int and abs(value) >= 2**62) or (is_number(value) and abs(value) >= 1e30)
 
 
-def count(default, meaning, least=1, most=2**62):
+def count(default, meaning, least=1, most=math.inf):
     """A whole number, `least` or more, and at most `most`."""
-    wanted = f"a whole number, {least} or more" + (f", at most {most:,}" if most < 2**62 else "")
+    wanted = f"a whole number, {least} or more" + (f", at most {most:,}" if most < math.inf else "")
     return Key(default, wanted, lambda value: type(value) is int and least <= value <= most, meaning)
 
 
