@@ -27,7 +27,7 @@ import time
 import traceback
 import warnings
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from unittest import mock
 
@@ -680,10 +680,13 @@ def main(words=None):
     parser.add_argument("--to", type=Path, default=Path("runs", "gpu.json"), metavar="FILE", help="the log")
     parser.add_argument("--device", default="cuda", help="cuda, cuda:1, cpu; else cuda")
     parser.add_argument("--tiny", action="store_true", help="sizes that show whether every line works")
+    about = "of the processor's steps, by threads; else 1, 2, 4, 8, 16; with no number there are none"
+    parser.add_argument("--threads", type=int, nargs="*", metavar="N", help=about)
     about = "change the recipe, as `train` has it"
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help=about)
     words = parser.parse_args(words)
     size = TINY if words.tiny else Sizes()
+    size = size if words.threads is None else replace(size, threads=tuple(words.threads))
     try:
         device = choose_device(words.device)
     except ValueError as error:

@@ -56,7 +56,7 @@ class Clock:
         self.look(model, self.updates + 1, self.tokens + n_tokens)
 
     def look(self, model, updates, tokens):
-        """So many updates have been made so far. The weights are kept if their time has come."""
+        """So many updates have been made so far, or None. The weights are kept if their time has come."""
         self.updates, self.tokens, self.seconds = updates, tokens, time.monotonic() - self.began
         if self.minutes is not None and self.kept < self.parts - 1:
             part = 60 * self.minutes / self.parts

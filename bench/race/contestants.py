@@ -76,16 +76,19 @@ def ending(x, last):
 
 
 class Watched(TokenBatches):
-    """Batches for `fit` that let the clock look at the model between two updates."""
+    """Batches for `fit` that let the clock look at the model between two of them.
+
+    How many make an update is `fit`'s own affair, and is known in the end.
+    """
 
     def __init__(self, data, seed, clock, model):
         super().__init__(data.pairs, data.tokens, seed)
-        self.clock, self.model, self.made, self.seen = clock, model, 0, 0
+        self.clock, self.model, self.seen = clock, model, 0
 
     def batch(self, indices):
-        self.clock.look(self.model, self.made, self.seen)
+        self.clock.look(self.model, None, self.seen)
         batch = super().batch(indices)
-        self.made, self.seen = self.made + 1, self.seen + batch.n_tokens
+        self.seen += batch.n_tokens
         return batch
 
 
