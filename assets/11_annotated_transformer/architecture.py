@@ -13,11 +13,11 @@ from matplotlib.colors import ListedColormap
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from heed.attention import causal_mask, padding_mask
-from heed.data import pad
+from heed.data import dates, pad
 from heed.plot.charts import as_array
 from heed.plot.networks import LOOKS, Page, Spot
 from heed.plot.style import INK
-from heed.text import Characters
+from heed.text import Characters, Vocabulary
 from heed.transformer import make_model
 
 ENCODER, DECODER = 0.0, 3.84  # the middle of each column
@@ -198,10 +198,12 @@ class Sheet(Page):
 
 
 def live():
-    """The shapes and the masks of a run: two dates, of different length."""
-    texts, answers = ["5. März 1987", "1987/03/05"], ["1987-03-05"] * 2
-    sources, targets = Characters("".join(texts)), Characters("".join(answers))
-    model = make_model(len(sources), len(targets), 2, 64, 128, 4, 0.0)
+    """The shapes and the masks of a run with the chapter's sizes: two dates, of different length."""
+    pairs = dates(8000, "train", languages=("de", "fr", "hu", "ja"))
+    sources = Characters.build(pair.source for pair in pairs)
+    targets = Vocabulary.build(pair.target for pair in pairs)
+    texts, answers = ["5. März 1987", "05/03/1987"], ["1987-03-05"] * 2
+    model = make_model(len(sources), len(targets), 1, 64, 128, 4, 0.0)
     seen = {}
     for name, part in model.named_modules():
         part.register_forward_hook(lambda _, given, out, name=name: seen.update({name: out.shape}))
@@ -229,5 +231,5 @@ def live():
 
 
 if __name__ == "__main__":
-    drawn = architecture(*live(), n_layers=2, title="Source attention is where the two sides meet")
+    drawn = architecture(*live(), n_layers=1, title="Source attention is where the two sides meet")
     drawn.figure.savefig(Path(__file__).with_suffix(".png"))

@@ -12,6 +12,7 @@ It runs the chapter's own cells, with another number where the seed stands.
 - `dates`: section 11.4, the share of unseen dates that the Transformer writes exactly
 - `roots`: the same with the paper's schedule, whose rate falls with the root of the step
 - `no mask`, `no positions`: the same without the causal mask, and without positions; two seeds
+- `no network`: the same with feed-forward networks that return 0
 - `anagrams`: what it writes without positions for the first three of them, with the first seed
 - `changes`: laboratory L4, the first and the last loss with one change of the weights
 - `large`: laboratory L4, the last loss with large embedding matrices and no factor
@@ -56,7 +57,7 @@ PAGE = ("def attend(", "def real(", "class Heads(nn.Module):", "class FeedForwar
         "class Norm(nn.Module):", "class EncoderBlock(", "class DecoderBlock(", "def waves(", "class Embed(",
         "class Transformer(nn.Module):", "def initial(", "BEGINS = {")  # fmt: skip
 WRONG = "class Pile(EncoderDecoder):", "class NoPadding(", "def outer_x("
-WRITING = "dates", "roots", "no mask", "no positions", "anagrams"
+WRITING = "dates", "roots", "no mask", "no positions", "no network", "anagrams"
 UNUSED = {  # cells that a part does not need
     "begins": (*DATES, *WRONG),
     **dict.fromkeys(WRITING, (*WRONG, "def learn(", "BEGINS = {", "def loss(model, batch):")),
@@ -156,6 +157,16 @@ def bag(n, d, device=None):
     return torch.zeros(n, d)
 
 
+class NoNetwork(nn.Module):
+    """Returns 0: in the place of `FeedForward`."""
+
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+
+    def forward(self, x):
+        return torch.zeros_like(x)
+
+
 def root(step, n_steps):
     """The paper's schedule, with the same peak as the chapter's."""
     return 6e-3 * min(step / 100, (100 / step) ** 0.5)
@@ -230,6 +241,7 @@ PARTS = {
     "roots": lambda names: written(rate=root),
     "no mask": lambda names: written((0, 1), past=lambda ids: torch.tensor(True)),
     "no positions": lambda names: written((0, 1), waves=bag),
+    "no network": lambda names: written(FeedForward=NoNetwork),
     "anagrams": lambda names: dates_of(0, waves=bag)[0][:3],
 }
 
