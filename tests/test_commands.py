@@ -659,6 +659,7 @@ def test_a_recipe_comes_from_a_pipe_too(said, trained, monkeypatch):
         ): "[training] seed is a number that",
         ("train", "tiny.toml", "--set", f"training.every={2**62}"): "every is a number that is too large",
         ("train", "tiny.toml", "--set", f"training.lr=1{'0' * 400}"): "0… (401 characters)",
+        ("train", "tiny.toml", "--set", "training.lr=1e30"): "lr is a number that is too large: 1e+30",
         ("train", "tiny.toml", "--set", "training.lr=1e308"): "lr is a number that is too large: 1e+308",
         ("train", "tiny.toml", "--set", f"training.lr={'[' * 5000}"): "it must be a number above 0",
         ("train", "tiny.toml", "--set", "model.n_layers=100000000"): "1 or more, at most 10,000",
