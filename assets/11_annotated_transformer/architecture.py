@@ -92,7 +92,7 @@ def _entrance(page, x, role, name, ids, embedded):
 def _legend(page, x, y):
     """What the small squares and the thin lines mean."""
     seen = np.tril(np.ones((6, 6)))
-    for line, at in ((["rows: queries, columns: keys", "coloured: may be looked at"], y + 1.5),
+    for line, at in ((["rows: queries, columns: keys", "filled: may be looked at"], y + 1.5),
                      (["residual: x goes past a part", "and meets it again at +"], y + 0.7)):  # fmt: skip
         for text, up in zip(line, (0.1, -0.12), strict=True):
             page.ax.text(x + 0.55, at + up, text, ha="left", va="center", fontsize=10.5, zorder=4)
