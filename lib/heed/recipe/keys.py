@@ -26,7 +26,7 @@ def is_number(value):
 
 
 def is_too_large(value):
-    """Whether this number would not fit where it goes: eight bytes if it is whole, a float32 if it is not."""
+    """Whether this number would not fit where it goes: 62 bits if it is whole, a float32 if it is not."""
     return (type(value) is int and abs(value) >= 2**62) or (is_number(value) and abs(value) >= 1e30)
 
 
