@@ -278,7 +278,7 @@ def book(tmp_path_factory):
 def faults_of_edition(browser, chapters, html):
     """The faults of all pages of an edition, by page."""
     found = {name: faults(browser, html / name) for name in ("index.html", "search.html", "genindex.html")}
-    for notebook in sorted(chapters.glob("**/*.ipynb")):
+    for notebook in sorted([*chapters.glob("*.ipynb"), *chapters.glob("solutions/*.ipynb")]):
         name = notebook.relative_to(chapters.parent).with_suffix(".html").as_posix()
         found[name] = faults(browser, html / name, written(notebook))
     return {name: sentences for name, sentences in found.items() if sentences}
