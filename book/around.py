@@ -89,10 +89,8 @@ def write_picture(root, pages):
 def write_not_found(root, pages):
     """The page for an address that leads nowhere: it needs no other file, as it is shown anywhere."""
     lines = [
-        f'<li><a href="{Path(row["source"]).with_suffix(".html").as_posix()}">{number} · '
-        f"{html.escape(row['title'])}</a></li>"
-        for number, row in opening.table(root / "chapters").items()
-        if row["source"]
+        f'<li><a href="{page}">{html.escape(title)}</a></li>'
+        for page, title in opening.pages(root / "chapters")
     ]
     text = NOT_FOUND.read_text(encoding="utf-8").replace("<!-- chapters -->", "\n".join(lines))
     (pages / "404.html").write_text(text, encoding="utf-8", newline="\n")

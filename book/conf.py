@@ -22,6 +22,7 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 sys.path.insert(0, str(Path(__file__).parent))
 import around
 import icons
+import opening
 import translating
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -218,7 +219,8 @@ class NameFiguresAndEquations(SphinxPostTransform):
         number = around.CHAPTER.fullmatch(self.env.docname)
         if not number:
             return
-        number, figures, untagged = int(number[1][:2]), count(1), count(1)
+        number = "tour" if number[1] == Path(opening.TOUR).stem else int(number[1][:2])
+        figures, untagged = count(1), count(1)
         for node in [*self.document.findall(lambda node: isinstance(node, nodes.image | nodes.math_block))]:
             if isinstance(node, nodes.image):
                 kind, name = "figure", f"{number}.{next(figures)}"

@@ -96,6 +96,14 @@ def tour(chapters):
     return {TOUR: {"source": f"chapters/{TOUR}", "title": "The tour", "leaves": leaves, "time": "an hour"}}
 
 
+def pages(chapters):
+    """(page, title with its number) of the tour and of every chapter that is written, in reading order."""
+    rows = tour(chapters) | {number: row for number, row in table(chapters).items() if row["source"]}
+    for number, row in rows.items():
+        title = row["title"] if number == TOUR else f"{number} · {row['title']}"
+        yield Path(row["source"]).with_suffix(".html").as_posix(), title
+
+
 def readme(root):
     """The README's text; none where there is no README."""
     path = root / "README.md"

@@ -1,4 +1,4 @@
-"""The figures of all chapters as one page of slides, made from the pages of an edition.
+"""The figures of the tour and of all chapters as one page of slides, made from the pages of an edition.
 
 A slide is a figure, under the title of its section, with the sentence that describes it and a link to its
 place. The page scrolls from slide to slide, prints one slide a sheet, and needs no script.
@@ -46,20 +46,16 @@ SLIDE = """<section id="{address}">
 def write(root, pages):
     """Write slides.html; nothing where no chapter has a figure."""
     slides, contents = [], []
-    for number, row in opening.table(root / "chapters").items():
-        page = (row["source"] or "").replace(".ipynb", ".html")
-        shown = [*figures((pages / page).read_text(encoding="utf-8"))] if page else []
-        title = html.escape(plain(row["title"]))
+    for page, title in opening.pages(root / "chapters"):
+        shown = [*figures((pages / page).read_text(encoding="utf-8"))]
+        title = html.escape(plain(title))
         for address, section, picture, words in shown:
-            parts = {
-                "address": address,
-                "title": html.escape(section),
-                "picture": picture.removeprefix("../"),
-            }
-            parts |= {"words": words, "chapter": f"{number} · {title}", "page": page}
-            slides.append(SLIDE.format(**parts, name=re.sub(r"-(\d+)-", r" \1.", address)))
+            name = re.sub(r"-(\w+)-(\d+)$", r" \1.\2", address)
+            parts = {"address": address, "title": html.escape(section), "words": words, "name": name}
+            parts |= {"picture": picture.removeprefix("../"), "chapter": title, "page": page}
+            slides.append(SLIDE.format(**parts))
         if shown:
-            contents.append(f'<li value="{number}"><a href="#{shown[0][0]}">{title}</a></li>')
+            contents.append(f'<li><a href="#{shown[0][0]}">{title}</a></li>')
     if slides:
         text = PAGE.read_text(encoding="utf-8")
         for name, piece in (("n", str(len(slides))), ("contents", contents), ("slides", slides)):

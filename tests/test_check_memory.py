@@ -8,22 +8,22 @@ from heed import check
 
 def by_hand(faint=0.1):
     """The solution of the chapter, with its numbers to be spoilt."""
-    E, H = torch.zeros(83, 89), torch.zeros(89, 89)
-    E[:80, :80] = 6 * torch.eye(80)
+    A, H = torch.zeros(83, 89), torch.zeros(89, 89)
+    A[:80, :80] = 6 * torch.eye(80)
     H[:80, :80] = faint * torch.eye(80)
     for kind in range(3):
         first = 80 + 3 * kind
-        E[80 + kind, first] = 1
+        A[80 + kind, first] = 1
         H[first + 1, first] = H[first + 2, first + 1] = 1
         H[20 * (kind + 1) : 20 * (kind + 2), first + 2] = 20
-    return E, H
+    return A, H
 
 
 STORY = {
     "✓ story_by_hand": by_hand,
     "Return two tensors": lambda: by_hand()[0],
     "so it has two axes; here it has 1": lambda: (torch.zeros(83), torch.zeros(83, 83)),
-    "E has shape (80, 89)": lambda: (by_hand()[0][:80], by_hand()[1]),
+    "A has shape (80, 89)": lambda: (by_hand()[0][:80], by_hand()[1]),
     "H has shape (88, 88)": lambda: (by_hand()[0], by_hand()[1][:88, :88]),
     "finite numbers only": lambda: (by_hand()[0] / 0, by_hand()[1]),
     "only the port is left": lambda: by_hand(faint=0.0),

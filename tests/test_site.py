@@ -20,7 +20,7 @@ CHAPTER = "chapters/03_attention.html"
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The folder of a book of two chapters, both with solutions; pages in `html`."""
+    """The folder of a book of a tour and two chapters, both with solutions; pages in `html`."""
     folder = tmp_path_factory.mktemp("a site")
     (folder / "assets").mkdir()
     Image.new("RGB", (300, 100), "grey").save(folder / "assets" / "readme.png")
@@ -29,6 +29,7 @@ def site(tmp_path_factory):
     moved = cell("move()", FIGURE, alt="Four lists, and a cut")
     moved.outputs.append(v4.new_output("display_data", data={"text/html": one_mixture().html()}))
     save(chapters / "00_preface.ipynb", "# 0 · Preface\n\n" + "A word. " * 585, moved)
+    save(chapters / "00_tour.ipynb", "# A tour", cell("draw()", FIGURE, alt="One task, one hour"))
     save(
         chapters / "03_attention.ipynb",
         cell("import heed", tags=["setup"]),
@@ -117,7 +118,7 @@ def test_a_wrong_address_has_a_page_that_needs_no_other_file(browser, site):
     text = text_of(page)
     assert "src=" not in text and "<link" not in text
     links = re.findall(r'href="(.*?)"', text)
-    assert links[:2] == ["index.html", "search.html"] and len(links) == 4
+    assert links[:2] == ["index.html", "search.html"] and len(links) == 5
     assert all((site / link).exists() for link in links)
     for dark in (False, True):
         browser.open(page, width=360, dark=dark)
@@ -324,6 +325,7 @@ def test_slides_have_every_figure_with_its_section_its_words_and_its_place(brows
     form = r'<section id="(.*?)">\s*<h2>(.*?)</h2>.*?<img src="(.*?)".*?<figcaption>(.*?)</.*?href="(.*?)"'
     found = re.findall(form, text, re.DOTALL)
     assert [(name, title, words, place) for name, title, _, words, place in found] == [
+        ("figure-tour-1", "A tour", "One task, one hour", "chapters/00_tour.html#figure-tour-1"),
         (
             "figure-0-1",
             "0 · Preface",

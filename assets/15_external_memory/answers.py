@@ -135,17 +135,17 @@ def runs(make, **options):
 def with_torn_questions(model, tear, mend):
     """Right answers when a share of the numbers of the thing's vector are 0, mended or not."""
     found, generator = [], torch.Generator().manual_seed(2000)
-    E = model.A.weight
+    A = model.A.weight
     for needed in (1, 2, 3):
         drawn = tested(20, needed)
-        thing = E[drawn.questions[:, 1]]
+        thing = A[drawn.questions[:, 1]]
         kept = torch.rand(thing.shape, generator=generator) >= tear
-        u = (E[drawn.questions[:, 0]] + mend(thing * kept))[:, None]
-        k, v = E[drawn.facts].unbind(dim=2)
+        u = (A[drawn.questions[:, 0]] + mend(thing * kept))[:, None]
+        k, v = A[drawn.facts].unbind(dim=2)
         for _ in range(model.n_hops):
             p = (u @ k.mT).softmax(dim=-1)
             u = model.H(u) + p @ v
-        found.append(share((u @ E.T)[:, 0], drawn))
+        found.append(share((u @ A.T)[:, 0], drawn))
     return found
 
 
@@ -182,11 +182,11 @@ def torn():
         torch.manual_seed(seed)
         model = Pairs(3)
         learn(model, seed)
-        E = model.A.weight.detach()
+        A = model.A.weight.detach()
         mends = {
             "torn": lambda t: t,
             "longer": lambda t: 2 * t,
-            "completed": lambda t, E=E: retrieve(t, E, BETA),
+            "completed": lambda t, A=A: retrieve(t, A, BETA),
         }
         for entry in entries:
             for name, mend in mends.items():

@@ -9,17 +9,17 @@ from heed.tasks import STORY_WORDS, stories
 LOOKS = 3
 
 
-def asked(E, H, needed):
+def asked(A, H, needed):
     """The shares of right answers after three looks, and of first looks at the fact about the thing."""
     drawn = stories(300, 20, torch.Generator().manual_seed(3), needed)
-    u = E[drawn.questions].sum(dim=1, keepdim=True)
-    k, v = E[drawn.facts].unbind(dim=2)
+    u = A[drawn.questions].sum(dim=1, keepdim=True)
+    k, v = A[drawn.facts].unbind(dim=2)
     looked = []
     for _ in range(LOOKS):
         p = (u @ k.mT).softmax(dim=-1)
         looked.append(p[:, 0].argmax(dim=-1))
         u = u @ H.T + p @ v
-    right = (u @ E.T)[:, 0].argmax(dim=-1) == drawn.answers
+    right = (u @ A.T)[:, 0].argmax(dim=-1) == drawn.answers
     first = drawn.facts[torch.arange(300), looked[0], 0] == drawn.questions[:, 1]
     return right.double().mean().item(), first.double().mean().item()
 
@@ -30,13 +30,13 @@ def story_by_hand(yours):
     """three looks answer questions of one, two and three facts, and nothing was trained"""
     answer = yours()
     pair = isinstance(answer, tuple | list) and len(answer) == 2
-    expect(pair and all(map(torch.is_tensor, answer)), "Return two tensors, E and H.")
-    E, H = (part.detach().double() for part in answer)
-    expect(E.dim() == 2, f"E has one row a word, so it has two axes; here it has {E.dim()}.")
-    expect_shape(E, (len(STORY_WORDS), E.shape[1]), "E")
-    expect_shape(H, (E.shape[1], E.shape[1]), "H")
-    expect(bool(E.isfinite().all() and H.isfinite().all()), "E and H must hold finite numbers only.")
-    shares, first = zip(*(asked(E, H, needed) for needed in (1, 2, 3)), strict=True)
+    expect(pair and all(map(torch.is_tensor, answer)), "Return two tensors, A and H.")
+    A, H = (part.detach().double() for part in answer)
+    expect(A.dim() == 2, f"A has one row a word, so it has two axes; here it has {A.dim()}.")
+    expect_shape(A, (len(STORY_WORDS), A.shape[1]), "A")
+    expect_shape(H, (A.shape[1], A.shape[1]), "H")
+    expect(bool(A.isfinite().all() and H.isfinite().all()), "A and H must hold finite numbers only.")
+    shares, first = zip(*(asked(A, H, needed) for needed in (1, 2, 3)), strict=True)
     expect(
         min(first) > 0.99,
         "The first look does not find the fact about the thing: another part of the question is louder. What "
