@@ -368,6 +368,18 @@ SLIPS = {  # what the check says: what stands in the answer, and what stands the
     # Dropout, gradients, shapes
     "Two runs in eval mode differ": ("self.drop(self.self", "nn.functional.dropout(self.self"),
     "dropout is missing": ("nn.Dropout(dropout)", "nn.Identity()"),
+    "x between `encoder.layers.0.norms.0` and `encoder.layers.0.norms.1`": (
+        "self.drop(self.self",
+        "(self.self",
+    ),
+    "x between `encoder.layers.0.norms.1` and `encoder.layers.1.norms.0`": (
+        "self.drop(self.feed",
+        "(self.feed",
+    ),
+    "x between `decoder.layers.0.norms.1` and `decoder.layers.0.norms.2`": (
+        "self.drop(self.source",
+        "(self.source",
+    ),
     "`encoder.layers.0.feed_forward.W_1.weight`: unused, or the gradient is stopped": (
         "self.W_1(x)",
         "self.W_1(x).detach()",

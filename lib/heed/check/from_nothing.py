@@ -6,6 +6,7 @@ What reaches each map is compared, in the order of computation; the first differ
 
 import math
 import re
+from itertools import pairwise
 
 import torch
 from torch import nn
@@ -75,8 +76,14 @@ def transformer_from_nothing(yours):
         expect_close(mine[name].grad, p.grad, f"the gradient of `{name}`")
     short = library.generator(library(SOURCE, TARGET[:, :3]))
     expect_close(run(3), short, "what forward returns for 5 tokens of the source and 3 of the target")
+    norms = [name for name in right if "norm" in name]
     model.train()
+    kept = heard({name: model.get_submodule(name) for name in norms})
     expect(not close(run(), run()), "Two runs in training mode are equal: dropout is missing.")
+    for one, other in pairwise(norms):
+        if one != "encoder.norm":
+            dropped = (kept[other] == kept[one]).double().mean()
+            expect(dropped > 0.2, f"No dropout on what is added to x between `{one}` and `{other}`.")
 
 
 def heard(parts):

@@ -205,7 +205,10 @@ def log_probability(yours):
             "This is one number for the whole batch; give one for each row.": real.sum(),
         }  # fmt: skip
         expect_close(
-            yours(model, batch.source, batch.target), real.sum(dim=1), "the log-probabilities", typical
+            yours(model, batch.source, batch.target),
+            real.sum(dim=1),
+            "the tensor of log-probabilities",
+            typical,
         )
 
 

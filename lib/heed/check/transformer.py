@@ -45,7 +45,7 @@ def next_scores(yours):
     seen.remove()
     if isinstance(answer, torch.Tensor) and answer.shape == (2, N, VOCAB):
         expect(False, "These are the scores of all positions. Only the next token is asked for: x[:, -1].")
-    expect_close(answer, true, "the log-probabilities", typical)
+    expect_close(answer, true, "the tensor of log-probabilities", typical)
     rows = sum(vectors[..., 0].numel() for vectors in given)
     expect(rows == 2, f"The result is right, but {rows} vectors went through the generator; 2 are enough.")
 
