@@ -16,7 +16,8 @@ already is not repeated. The stops:
     no mask             the same, and a target token may look at all target tokens (chapter 07)
     transformer         two layers, four heads (chapters 08, 11)
 
-and their controls: a stop with other layers, heads or numbers of updates.
+and their controls: a stop with other layers, heads or numbers of updates, and `both ends`, which reads as
+`additive` does and keeps one vector.
 """
 
 import json
@@ -44,6 +45,7 @@ SHOWN = "Donnerstag, 5. März 1987"  # the date whose weights are kept
 HARDWARE = "one thread of an x86-64 server processor, shared with other work; float32"
 LOG = Path(__file__).with_name("stops.json")
 RECURRENT, TRANSFORMER = 4e-3, 6e-3  # the highest rate of each kind
+RECURRENTS = ("vector", "both ends", "additive", "plain", "scaled")
 STOPS = {  # name: (kind, updates, sizes)
     "vector": ("vector", 200, {}),
     "additive": ("additive", 200, {}),
@@ -54,11 +56,23 @@ STOPS = {  # name: (kind, updates, sizes)
     "no mask": ("no mask", 300, {}),
     "transformer": ("positions", 500, {"n_layers": 2, "n_heads": 4}),
     "vector, longer": ("vector", 1000, {}),
+    "both ends": ("both ends", 200, {}),
     "plain, longer": ("plain", 500, {}),
     "no positions, longer": ("no positions", 500, {}),
     "positions, longer": ("positions", 500, {}),
     "four heads": ("positions", 300, {"n_heads": 4}),
 }
+
+
+class BothEnds(AttentionSeq2Seq):
+    """Reads from both ends and keeps one vector: the two states in which the readings end."""
+
+    def start(self, source):
+        state, (states, keys, mask) = super().start(source)
+        forward, backward = states.chunk(2, dim=-1)  # (b, n, d) each
+        end = (mask.sum(dim=1) - 1)[:, None, None].expand(-1, 1, forward.shape[-1])
+        one = torch.cat([forward.gather(1, end), backward[:, :1]], dim=-1)  # (b, 1, 2 d)
+        return state, (one, keys[:, :1], mask[:, :1])
 
 
 class NoPosition(nn.Module):
@@ -94,9 +108,10 @@ def make(kind, sizes):
     torch.set_default_dtype(torch.float64)
     if kind == "vector":
         model = Seq2Seq(len(sources), len(targets), d_embed=48, d_hidden=96)
-    elif kind in ("additive", "plain", "scaled"):
-        model = AttentionSeq2Seq(len(sources), len(targets), d_embed=48, d_hidden=96)
-        if kind != "additive":
+    elif kind in RECURRENTS:
+        shape = BothEnds if kind == "both ends" else AttentionSeq2Seq
+        model = shape(len(sources), len(targets), d_embed=48, d_hidden=96)
+        if kind in ("plain", "scaled"):
             model.decoder.score = {"plain": DotScore, "scaled": ScaledDotScore}[kind](96, 192, 512)
     else:
         model = Scorer(positions=kind != "no positions", mask=kind != "no mask", **sizes)
@@ -161,7 +176,7 @@ def learn(name, seed):
     torch.manual_seed(seed)
     model = make(kind, sizes)
     began = time.process_time()
-    rate = RECURRENT if kind in ("vector", "additive", "plain", "scaled") else TRANSFORMER
+    rate = RECURRENT if kind in RECURRENTS else TRANSFORMER
     last = train(model, seed, updates, rate)
     seconds = time.process_time() - began
     written = write(model, pad([sources.encode(pair.source) for pair in test_set]))
