@@ -13,6 +13,7 @@ It runs the chapter's own cells, with another number where the seed stands.
 - `roots`: the same with the paper's schedule, whose rate falls with the root of the step
 - `no mask`, `no positions`: the same without the causal mask, and without positions; two seeds
 - `no network`: the same with feed-forward networks that return 0
+- `no root`: the same without the factor √d before the positions
 - `anagrams`: what it writes without positions for the first three of them, with the first seed
 - `changes`: laboratory L4, the first and the last loss with one change of the weights
 - `large`: laboratory L4, the last loss with large embedding matrices and no factor
@@ -57,7 +58,7 @@ PAGE = ("def attend(", "def real(", "class Heads(nn.Module):", "class FeedForwar
         "class Norm(nn.Module):", "class EncoderBlock(", "class DecoderBlock(", "def waves(", "class Embed(",
         "class Transformer(nn.Module):", "def initial(", "BEGINS = {")  # fmt: skip
 WRONG = "class Pile(EncoderDecoder):", "class NoPadding(", "def outer_x("
-WRITING = "dates", "roots", "no mask", "no positions", "no network", "anagrams"
+WRITING = "dates", "roots", "no mask", "no positions", "no network", "no root", "anagrams"
 UNUSED = {  # cells that a part does not need
     "begins": (*DATES, *WRONG),
     **dict.fromkeys(WRITING, (*WRONG, "def learn(", "BEGINS = {", "def loss(model, batch):")),
@@ -157,6 +158,17 @@ def bag(n, d, device=None):
     return torch.zeros(n, d)
 
 
+def unscaled(names):
+    """Embeddings without the factor √d: in the place of `Embed`."""
+
+    class Unscaled(names["Embed"]):
+        def forward(self, ids):
+            x = self.embedding(ids)
+            return self.dropout(x + names["waves"](*x.shape[1:], ids.device))
+
+    return Unscaled
+
+
 class NoNetwork(nn.Module):
     """Returns 0: in the place of `FeedForward`."""
 
@@ -242,6 +254,7 @@ PARTS = {
     "no mask": lambda names: written((0, 1), past=lambda ids: torch.tensor(True)),
     "no positions": lambda names: written((0, 1), waves=bag),
     "no network": lambda names: written(FeedForward=NoNetwork),
+    "no root": lambda names: written(Embed=unscaled(names)),
     "anagrams": lambda names: dates_of(0, waves=bag)[0][:3],
 }
 
