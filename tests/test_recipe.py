@@ -16,6 +16,7 @@ from heed.attention import record
 from heed.decode import greedy
 from heed.engine import fit, hidden_matrices, make_optimizers
 from heed.engine.folder import locked
+from heed.engine.loop import Result
 from heed.recipe import training
 from heed.recipe.keys import SECTIONS
 from heed.recipe.size import available_bytes, check_size, n_parameters, needed_bytes
@@ -592,3 +593,22 @@ def test_the_files_of_a_folder_are_plain_text_but_for_the_weights(trained):
     found = tomllib.loads((trained / "recipe.toml").read_text(encoding="utf-8"))
     assert found["model"]["d_ff"] == 13 and len(found["made"]["vocabulary"]) == 64
     assert math.isclose(found["training"]["lr"], 2e-3)
+
+
+@pytest.mark.parametrize(
+    "steps, epochs, losses, value, said",
+    [
+        (30, 1, [5.0, 3.0], None, ["(1 epoch, 9 tokens)", "weights."]),
+        (30, 2, [5.0, 3.0], 2.5, ["(2 epochs, 9 tokens)", "weights. Their value in the validation: 2.5."]),
+        (30, 1, [3.0, 4.9], None, ["(1 epoch", "weights."]),  # above where it began, below guessing
+        (30, 1, [6.0, 5.5], None, ["(1 epoch", "weights."]),  # above guessing, below where it began
+        (30, 1, [5.2, 5.5], None, ["(1 epoch", "weights.", "heed: the training loss has ended at 5.5"]),
+        (0, 0, [], None, ["(0 epochs", "weights.", "heed: not one update was made"]),
+    ],
+)
+def test_what_has_become_of_a_training_is_said(tmp_path, steps, epochs, losses, value, said):
+    lines = [json.dumps({"step": i, "loss": loss}) for i, loss in enumerate(losses)]
+    (tmp_path / "log.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    result = Result(steps, epochs, 9, 65.0, value, "last", "updates")
+    found = [*training.summary(result, tmp_path, vocab=round(math.exp(5)))]
+    assert len(found) == len(said) and all(part in line for part, line in zip(said, found, strict=True))

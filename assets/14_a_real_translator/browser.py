@@ -11,16 +11,19 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from heed import recipe
+from heed.decode import beam, greedy
 from heed.evaluate import bleu
 from heed.recipe import live
 
 HERE = Path(__file__).parent
 KINDS = ("float32", "int8")
+WIDTHS = {1: "greedy", 4: "beam of 4"}
 
 RUN = """
 const fs = require("fs"), [, , code, model, given] = process.argv;
@@ -58,30 +61,31 @@ def in_javascript(translator, kind, sentences, width):
 
 
 def measure(sentences, references):
-    """What browser.json holds: greedy search, in float32 and as the pages have it."""
+    """What browser.json holds: both searches in Python, and in JavaScript in float32 and as the pages do."""
     translator = recipe.load_translator(HERE / "model")
     node = subprocess.run(["node", "--version"], capture_output=True, encoding="utf-8", check=True).stdout
-    ours = translator.translate(sentences)
     versions = {"python": platform.python_version(), "torch": torch.__version__.split("+")[0]}
     log = {
         "sentences": len(sentences),
         "bytes": len(live.script(translator).encode()),
         "hardware": hardware(),
         "versions": {**versions, "node": node.strip()},
-        "python": {"greedy": {"bleu": round(bleu(ours, references).value, 2)}},
-        "kinds": {},
+        "python": {},
+        "kinds": {kind: {} for kind in KINDS},
     }
-    for kind in KINDS:
-        said, seconds = in_javascript(translator, kind, sentences, width=1)
-        assert [each["ids"] for each in said] == [translator.subwords.encode(text) for text in sentences]
-        theirs = [each["text"] for each in said]
-        measured = {
-            "same": sum(a == b for a, b in zip(ours, theirs, strict=True)),
-            "bleu": round(bleu(theirs, references).value, 2),
-            "processor milliseconds a sentence": round(1000 * seconds / len(sentences)),
-        }
-        log["kinds"][kind] = {"greedy": measured}
-        print(kind, measured, flush=True)
+    for width, name in WIDTHS.items():
+        ours = translator.translate(sentences, greedy if width == 1 else partial(beam, width=width))
+        log["python"][name] = {"bleu": round(bleu(ours, references).value, 2)}
+        for kind in KINDS:
+            said, seconds = in_javascript(translator, kind, sentences, width)
+            assert [each["ids"] for each in said] == [translator.subwords.encode(text) for text in sentences]
+            theirs = [each["text"] for each in said]
+            log["kinds"][kind][name] = {
+                "same": sum(a == b for a, b in zip(ours, theirs, strict=True)),
+                "bleu": round(bleu(theirs, references).value, 2),
+                "processor milliseconds a sentence": round(1000 * seconds / len(sentences)),
+            }
+            print(kind, name, log["kinds"][kind][name], flush=True)
     return log
 
 
