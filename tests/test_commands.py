@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 import torch
 
 from heed import __version__, recipe
-from heed.__main__ import complain, main, sentence
+from heed.__main__ import complain, interruptible, main, sentence
 from heed.checkpoint import load, save
 from heed.commands import Unreadable, arriving, lines_of
 from heed.data import numbers
@@ -775,3 +776,18 @@ def test_it_says_its_version(capsys):
     with pytest.raises(SystemExit) as end:
         main(["--version"])
     assert end.value.code == 0 and capsys.readouterr().out == f"heed {__version__}\n"
+
+
+def test_ctrl_c_is_what_it_was_after_the_words_are_read():
+    before = signal.getsignal(signal.SIGINT)
+    with interruptible():
+        assert signal.getsignal(signal.SIGINT) not in (before, signal.SIG_DFL)
+    assert signal.getsignal(signal.SIGINT) == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a stream is closed by the shell")
+@pytest.mark.parametrize("closed", ["<&-", "2>&-", "<&- 2>&-"])
+def test_a_closed_stream_does_not_matter_to_who_does_not_use_it(closed):
+    command = f"{shlex.quote(sys.executable)} -m heed keys {closed}"
+    run = subprocess.run(["sh", "-c", command], capture_output=True, encoding="utf-8", check=False)
+    assert run.returncode == 0 and "[data]" in run.stdout and not run.stderr
