@@ -791,3 +791,10 @@ def test_a_closed_stream_does_not_matter_to_who_does_not_use_it(closed):
     command = f"{shlex.quote(sys.executable)} -m heed keys {closed}"
     run = subprocess.run(["sh", "-c", command], capture_output=True, encoding="utf-8", check=False)
     assert run.returncode == 0 and "[data]" in run.stdout and not run.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a stream is closed by the shell")
+def test_who_writes_to_a_closed_output_is_told():
+    command = f"{shlex.quote(sys.executable)} -m heed keys >&-"
+    run = subprocess.run(["sh", "-c", command], capture_output=True, encoding="utf-8", check=False)
+    assert run.returncode == 1 and run.stderr.startswith("heed: the standard output is closed")
