@@ -621,6 +621,14 @@ def test_a_recipe_is_checked_without_a_training(said, trained, monkeypatch):
     )
 
 
+def test_a_check_foretells_updates_and_minutes(said, trained, monkeypatch):
+    result = Result(10, 1, 200, 5.0, None, "last", "minutes")
+    monkeypatch.setattr("heed.recipe.training.fit", lambda *given, **more: result)
+    _, out, _ = said("train", "tiny.toml", "--check", "--set", "training.minutes=2")
+    assert "10 updates in 5 s, 40 tokens/s" in out and "140 updates would take about 1:10," in out
+    assert "2 minutes would be about 240 updates" in out
+
+
 def test_a_recipe_comes_from_a_pipe_too(said, trained, monkeypatch):
     text = (trained / "tiny.toml").read_text(encoding="utf-8").replace("updates = 140", "updates = 2")
     status, _, error = said("train", "-", given=text)
