@@ -344,6 +344,7 @@ def test_progress_is_shown_in_a_terminal_unless_it_is_not_wanted(said, monkeypat
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     assert f"{len(DIGITS)} sentences" in said("translate", "model", "digits")[2]
     assert f"{len(DIGITS)} sentences" in said("translate", "model", given=lines)[2]
+    assert f"{len(DIGITS)} sentences" in said("evaluate", "model", "--test", "digits", "digits")[2]
     assert "sentences" not in said("translate", "model", given=lines, typed=True)[2]
     assert said("translate", "model", "digits", "--quiet")[2] == ""
 

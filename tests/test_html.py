@@ -17,6 +17,7 @@ import numpy as np
 import opening
 import pytest
 from nbformat import v4
+from notebooks import notebooks
 
 from heed.plot import explorer, one_mixture
 
@@ -278,7 +279,7 @@ def book(tmp_path_factory):
 def faults_of_edition(browser, chapters, html):
     """The faults of all pages of an edition, by page."""
     found = {name: faults(browser, html / name) for name in ("index.html", "search.html", "genindex.html")}
-    for notebook in sorted([*chapters.glob("*.ipynb"), *chapters.glob("solutions/*.ipynb")]):
+    for notebook in notebooks(chapters):
         name = notebook.relative_to(chapters.parent).with_suffix(".html").as_posix()
         found[name] = faults(browser, html / name, written(notebook))
     return {name: sentences for name, sentences in found.items() if sentences}

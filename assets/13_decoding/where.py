@@ -12,7 +12,6 @@ and torch's dispatch. It wants a machine on which nothing else is running.
 import json
 import os
 import platform
-import statistics
 import tempfile
 import time
 from importlib.metadata import version
@@ -73,7 +72,6 @@ def main():
     }
     LOG.write_text(json.dumps(log, indent=1) + "\n", encoding="utf-8", newline="\n")
     print(json.dumps(log, indent=1))
-    print("medians", statistics.median(log["ours"]), statistics.median(log["engine"]))
 
 
 if __name__ == "__main__":
