@@ -622,6 +622,18 @@ def test_a_recipe_is_checked_without_a_training(said, trained, monkeypatch):
     )
 
 
+@pytest.mark.parametrize(("words", "fastest", "used"), [([], 2, 2), ([], 3, 3), (["--threads", "1"], 2, 1)])
+def test_threads_are_the_fastest_and_it_is_said_if_some_rest(words, fastest, used, said, monkeypatch):
+    """Three are there; whoever says how many has them, and hears nothing."""
+    seen = []
+    torch.set_num_threads(3)
+    monkeypatch.setattr("heed.engine.choose_threads", lambda: fastest)
+    monkeypatch.setattr("heed.recipe.rehearse", lambda *given: seen.append(torch.get_num_threads()) or [])
+    status, _, error = said("train", "tiny.toml", "--check", *words)
+    assert status == 0 and seen == [used]
+    assert ("2 of 3 threads are faster just now" in error) == (used == 2)
+
+
 def test_a_check_foretells_updates_and_minutes(said, trained, monkeypatch):
     result = Result(10, 1, 200, 5.0, None, "last", "minutes")
     monkeypatch.setattr("heed.recipe.training.fit", lambda *given, **more: result)

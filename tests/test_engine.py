@@ -896,6 +896,27 @@ def test_that_nobody_reads_what_is_said_ends_no_training(tmp_path, monkeypatch):
     assert result.steps == 3
 
 
+@pytest.mark.parametrize(("all_four", "two", "one", "fastest"), [(1, 2, 3, 4), (3, 1, 2, 2), (3, 2, 1, 1)])
+def test_as_many_threads_as_are_fastest(all_four, two, one, fastest, monkeypatch):
+    taken = {4: all_four, 2: two, 1: one}
+    monkeypatch.setattr(engine.devices, "seconds_a_product", lambda: taken[torch.get_num_threads()])
+    torch.set_num_threads(4)
+    assert engine.choose_threads() == fastest
+    assert torch.get_num_threads() == 4  # choosing alone changes nothing
+
+
+def test_one_thread_is_not_measured(monkeypatch):
+    monkeypatch.setattr(engine.devices, "seconds_a_product", None)
+    torch.set_num_threads(1)
+    assert engine.choose_threads() == 1
+
+
+def test_the_time_of_a_product_is_a_mean_over_a_while(monkeypatch):
+    now = iter([5.0, 5.0, 6.0, 7.0, 8.0, 9.0, 9.5])
+    monkeypatch.setattr(engine.devices.time, "perf_counter", lambda: next(now))
+    assert engine.devices.seconds_a_product(3, 2, measured=3.5) == (9.5 - 5.0) / 4
+
+
 def test_bf16_is_taken_where_it_is_faster(monkeypatch):
     cpu = torch.device("cpu")
     for bf16, expected in ((1.0, "bf16"), (3.0, "fp32")):

@@ -180,6 +180,15 @@ def test_a_run_of_a_moment_ends_and_leaves_its_weights(name, data, tmp_path):
     )
 
 
+@pytest.mark.parametrize("name", ["fit-adamw", "torch-good"])
+def test_a_run_of_so_many_updates_keeps_ten_parts_of_them(name, data, tmp_path):
+    contestant = CONTESTANTS[name]
+    model, clock = contestant.build(len(data.subwords), SIZES, 1), Clock(tmp_path, updates=20)
+    contestant.train(model, data, clock, 1e-3, 1)
+    kept = [(line["part"], line["updates"]) for line in score.lines(tmp_path)]
+    assert kept == [(part, 2 * part) for part in range(1, 11)]
+
+
 class Model:
     """No more than a clock needs."""
 

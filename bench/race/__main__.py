@@ -136,10 +136,11 @@ def side_by_side(jobs, work, at_a_time, until):
 
 def do_search(words):
     """Try the rates, all contestants' first ones first. What the log has is not tried again."""
-    log = {"what": "", "updates": words.updates, "seed": 0, "held-out loss": {}}
+    updates = words.updates or 200
+    log = {"what": "", "updates": updates, "seed": 0, "held-out loss": {}}
     if words.log.is_file():
         log = json.loads(words.log.read_text(encoding="utf-8"))
-        if log["updates"] != words.updates:
+        if log["updates"] != updates:
             raise ValueError(f"{words.log} holds a search of {log['updates']} updates.")
     log["what"] = "Highest learning rate of each contestant -> held-out loss after so many updates"
     log |= {"versions": versions(), "date": date.today().isoformat()}
@@ -149,7 +150,7 @@ def do_search(words):
     ranks = range(max(map(len, todo.values()), default=0))
     jobs = [(name, todo[name][k]) for k in ranks for name in names if k < len(todo[name])]
     asked = set(jobs)
-    jobs = [(name, rate, words.updates, data, words.device) for name, rate in jobs]
+    jobs = [(name, rate, updates, data, words.device) for name, rate in jobs]
     for (name, rate, *_), came in side_by_side(jobs, trial, words.processes or 1, until):
         if came is None:
             print(f"{name}, rate {rate:g}: failed", flush=True)
@@ -159,7 +160,7 @@ def do_search(words):
         write(words.log, log)
         more = [rate for rate in wanted(name, found[name]) if (name, rate) not in asked]
         asked |= {(name, rate) for rate in more}
-        jobs += [(name, rate, words.updates, data, words.device) for rate in more]
+        jobs += [(name, rate, updates, data, words.device) for rate in more]
     log["device"] = device_in_words(words.device)  # not before: no process can be forked from one with a GPU
     log["held-out loss"] = {
         name: dict(sorted(of.items(), key=lambda pair: float(pair[0]))) for name, of in found.items() if of
@@ -192,9 +193,9 @@ def do_run(words):
         raise ValueError(f"{folder} holds a run already.")
     data = read(words.folder, words.pairs)
     model = contestant.build(len(data.subwords), data.model, words.seed)
-    clock = Clock(folder, minutes=words.minutes)
+    clock = Clock(folder, None if words.updates else words.minutes, words.updates)
     clock.say(
-        name=name, seed=words.seed, rate=rate, minutes=words.minutes, parts=clock.parts, device=machine(),
+        name=name, seed=words.seed, rate=rate, minutes=clock.minutes, parts=clock.parts, device=machine(),
         threads=words.threads, precision=choose_precision(torch.device("cpu")), versions=versions(),
         parameters=sum(p.numel() for p in model.parameters() if p.requires_grad),
         date=date.today().isoformat(),
@@ -345,7 +346,7 @@ def main(words=None):
     parser.add_argument("--rate", type=float, help="the learning rate; else the search's best")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--pairs", type=int, help="fewer pairs to train with, to try things out")
-    parser.add_argument("--updates", type=int, default=200, help="of each trial of the search")
+    parser.add_argument("--updates", type=int, help="of a run, in place of minutes; of each trial, else 200")
     parser.add_argument("--together", action="store_true", help="all at once, each on cores of its own")
     parser.add_argument("--cores", help="such as 0-13; else all")
     parser.add_argument("--captions", type=int, default=1014, help="held-out captions to translate")

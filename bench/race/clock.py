@@ -56,14 +56,13 @@ class Clock:
         self.look(model, self.updates + 1, self.tokens + n_tokens)
 
     def look(self, model, updates, tokens):
-        """So many updates have been made so far, or None. The weights are kept if their time has come."""
+        """So many updates have been made so far. The weights are kept if their time has come."""
         self.updates, self.tokens, self.seconds = updates, tokens, time.monotonic() - self.began
-        if self.minutes is not None and self.kept < self.parts - 1:
-            part = 60 * self.minutes / self.parts
-            if self.seconds >= (self.kept + 1) * part:
-                self.kept = int(self.seconds / part)  # where an update takes longer, one is left out
-                if self.kept < self.parts:
-                    self.keep(model, self.kept)
+        done = updates / self.n_updates if self.n_updates else self.seconds / (60 * self.minutes)
+        part = int(self.parts * done)
+        if self.kept < part < self.parts:  # where an update takes longer than a part, one is left out
+            self.kept = part
+            self.keep(model, part)
 
     def end(self, model):
         """The run is over."""

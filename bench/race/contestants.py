@@ -76,18 +76,16 @@ def ending(x, last):
 
 
 class Watched(TokenBatches):
-    """Batches for `fit` that let the clock look at the model between two of them.
-
-    How many make an update is `fit`'s own affair, and is known in the end.
-    """
+    """Batches for `fit` that let the clock look at the model between two of them, each an update."""
 
     def __init__(self, data, seed, clock, model):
         super().__init__(data.pairs, data.tokens, seed)
-        self.clock, self.model, self.seen = clock, model, 0
+        self.clock, self.model, self.asked, self.seen = clock, model, 0, 0
 
     def batch(self, indices):
-        self.clock.look(self.model, None, self.seen)
+        self.clock.look(self.model, self.asked, self.seen)
         batch = super().batch(indices)
+        self.asked += 1
         self.seen += batch.n_tokens
         return batch
 

@@ -63,7 +63,7 @@ def parser():
     add("--to", type=Path, metavar="FOLDER", help="where the model goes; else runs/ and the recipe's name")
     add("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change the recipe")
     add("--device", type=device, metavar="DEVICE", help="cpu, cuda, cuda:1 or mps; else the best there is")
-    add("--threads", type=positive, metavar="N", help="threads that compute; else one a core")
+    add("--threads", type=positive, metavar="N", help="threads that compute; else as many as are fastest now")
     add("--check", action="store_true", help="train nothing: say how large it is, and how long it would take")
 
     for name in ("translate", "evaluate", "average", "export", "show"):

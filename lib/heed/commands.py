@@ -20,19 +20,15 @@ UNREADABLE = 3  # so many lines that are not UTF-8 are named, the others counted
 
 def train(words):
     """Train a translator as a recipe says. The same command again resumes it."""
-    import torch
-
     from heed import recipe
     from heed.engine.log import say
 
-    if words.threads:
-        torch.set_num_threads(words.threads)
     found = recipe.read(words.recipe, words.set)
+    use_threads(words.threads)
     if words.check:
         for line in recipe.rehearse(found, words.device):
             say(line)
         return
-    warn_of_others(torch.get_num_threads())
     folder = words.to or Path("runs", named_by(words.recipe))
     recipe.train(found, folder, words.began, words.device)
     again = f"python -m heed translate {shlex.quote(str(folder))}"
@@ -46,15 +42,19 @@ def named_by(recipe):
     return Path(recipe).stem
 
 
-def warn_of_others(threads):
-    """Say so if other programs keep the processor busy: threads that wait for one another lose most then."""
+def use_threads(wanted):
+    """Compute with so many threads; if no number is given, with those that are fastest now."""
+    import torch
+
+    from heed.engine import choose_threads
     from heed.engine.log import say
 
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    if threads > 1 and load > (os.cpu_count() or 1) / 2:
+    there = torch.get_num_threads()
+    torch.set_num_threads(wanted or choose_threads())
+    if not wanted and torch.get_num_threads() < there:
         say(
-            f"heed: other programs use this machine (load {load:.1f}). Beside them {threads} threads may be "
-            "slower than one: --threads 1.",
+            f"heed: {torch.get_num_threads()} of {there} threads are faster just now; other programs may use "
+            "this machine. --threads N computes with N.",
             sys.stderr,
         )
 

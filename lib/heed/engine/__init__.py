@@ -15,7 +15,7 @@ files. Each of those owns one concern:
     signals      Ctrl-C, SIGTERM, and a terminal that is closed
 """
 
-from heed.engine.devices import batch_to, choose_device
+from heed.engine.devices import batch_to, choose_device, choose_threads
 from heed.engine.folder import mark, owned, set_aside, snapshots
 from heed.engine.loop import Result, fit
 from heed.engine.optimizers import hidden_matrices, make_optimizers
@@ -30,6 +30,7 @@ __all__ = [
     "batch_to",
     "choose_device",
     "choose_precision",
+    "choose_threads",
     "fit",
     "hidden_matrices",
     "make_optimizers",

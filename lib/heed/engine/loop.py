@@ -57,7 +57,8 @@ def fit(
     """Train a model in place, for so many updates or minutes, and keep in `folder` what is needed to resume.
 
     Called again with the same folder it resumes the latest checkpoint. With `updates` alone, a run that was
-    killed and resumed ends with the same weights as one that was left alone, to the last bit.
+    killed and resumed ends with the same weights as one that was left alone, to the last bit, if as many
+    threads compute.
 
     model: wherever it is; fit moves it to the device
     batches: a `heed.data.TokenBatches`, or what else has epoch(k), part(indices, i, n) and
