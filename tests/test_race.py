@@ -296,6 +296,17 @@ def test_a_race_from_its_folder_to_its_log(data, tmp_path, monkeypatch, capsys):
     assert (tmp_path / "race.png").stat().st_size > 10_000
 
 
+@pytest.mark.parametrize(("minutes", "minute"), [(10.0, {"minute": 1.0}), (None, {})])
+def test_a_run_by_updates_has_no_minute_of_the_race(minutes, minute, tmp_path):
+    said = {"part": 1, "minute": 1.0, "updates": 7, "tokens": 90, "file": "01.pt"}
+    lines = [{"name": "fit-muon", "seed": 0, "minutes": minutes}, said]
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (tmp_path / "one" / "scores.json").write_text(json.dumps({"1": {"loss": 2.0}}))
+    [run] = score.gathered(tmp_path)
+    assert run["points"] == [{"part": 1, "updates": 7, "tokens": 90, "loss": 2.0} | minute]
+
+
 # --- The search ---------------------------------------------------------------------------------------------
 
 
@@ -393,3 +404,17 @@ def test_ours_are_ours():
         "torch-classic",
     }
     assert multi30k  # the captions of `read`
+
+
+TOLD = {
+    "the course's `fit`": "fit-adamw", "a good loop": "torch-good", "a classic loop": "torch-classic",
+    "Hugging Face's Marian": "marian", "JoeyNMT": "joey",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "name"), TOLD.items())
+def test_the_front_page_tells_the_races_scores(words, name):
+    runs = json.loads(race.RACED.read_text(encoding="utf-8"))["runs"]
+    [score] = [run["points"][-1]["test"] for run in runs if run["name"] == name and run["seed"] == 0]
+    page = (race.HERE / "README.md").read_text(encoding="utf-8")
+    assert f"{words} {score:.1f}" in " ".join(page.split())

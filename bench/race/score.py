@@ -171,8 +171,9 @@ def gathered(folder):
     runs = []
     for log in sorted(folder.glob("*/log.jsonl")):
         (facts, *kept), done = lines(log.parent), scores(log.parent)
+        keys = ("part", "minute", "updates", "tokens") if facts["minutes"] else ("part", "updates", "tokens")
         points = [
-            {key: line[key] for key in ("part", "minute", "updates", "tokens")} | done[str(line["part"])]
+            {key: line[key] for key in keys} | done[str(line["part"])]
             for line in kept
             if str(line["part"]) in done
         ]
