@@ -13,6 +13,7 @@ import threading
 import time
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -20,7 +21,7 @@ import torch
 from heed import __version__, recipe
 from heed.__main__ import complain, interruptible, main, sentence
 from heed.checkpoint import load, save
-from heed.commands import Unreadable, arriving, lines_of
+from heed.commands import Unreadable, arriving, lines_of, workers
 from heed.data import numbers
 from heed.engine import Result
 from heed.loss import translation_loss
@@ -620,6 +621,51 @@ def test_a_recipe_is_checked_without_a_training(said, trained, monkeypatch):
     assert "140 updates would take about 0:" in out and re.search(
         r"2 minutes would be about [\d,]+ updates", out
     )
+
+
+class Writer:
+    """In the place of torch's `SummaryWriter`: what was written where."""
+
+    written = None
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def add_scalar(self, name, value, step):
+        self.written.append((self.folder.name, name, value, step))
+
+
+def test_a_training_goes_to_tensorboard(said, trained, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", SimpleNamespace(SummaryWriter=Writer))
+    monkeypatch.setattr(Writer, "written", [])
+    status, out, _ = said("plot", "model", "--tensorboard", tmp_path)
+    assert status == 0 and f"tensorboard --logdir {tmp_path}" in out
+    lines = [json.loads(line) for line in (trained / "model" / "log.jsonl").read_text("utf-8").splitlines()]
+    losses = [("model", "loss", line["loss"], line["step"]) for line in lines if "loss" in line]
+    assert [found for found in Writer.written if found[1] == "loss"] == losses
+    assert {name for _, name, _, _ in Writer.written} >= {"norm", "lr", "tokens_per_second", "val_loss"}
+    held_out = [line for line in lines if line.get("weights") == "last"]
+    assert sum(found[1] == "val_loss" for found in Writer.written) == len(held_out) > 1
+
+
+def test_without_tensorboard_it_is_said_how_to_get_it(said, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    status, _, error = said("plot", "model", "--tensorboard", tmp_path)
+    assert status == 1 and "pip install tensorboard" in error
+
+
+def test_workers_are_for_processors_and_a_gpu_is_alone():
+    for given in (None, 1):
+        with workers(SimpleNamespace(device="cuda", workers=given), None) as alone:
+            assert alone is None
+    with pytest.raises(ValueError, match="--workers 2 is for --device cpu"):
+        workers(SimpleNamespace(device="cuda", workers=2), None)
 
 
 @pytest.mark.parametrize(("words", "fastest", "used"), [([], 2, 2), ([], 3, 3), (["--threads", "1"], 2, 1)])
