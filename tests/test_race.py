@@ -185,8 +185,9 @@ def test_a_run_of_so_many_updates_keeps_ten_parts_of_them(name, data, tmp_path):
     contestant = CONTESTANTS[name]
     model, clock = contestant.build(len(data.subwords), SIZES, 1), Clock(tmp_path, updates=20)
     contestant.train(model, data, clock, 1e-3, 1)
-    kept = [(line["part"], line["updates"]) for line in score.lines(tmp_path)]
-    assert kept == [(part, 2 * part) for part in range(1, 11)]
+    kept = score.lines(tmp_path)
+    assert [(line["part"], line["updates"]) for line in kept] == [(n, 2 * n) for n in range(1, 11)]
+    assert 0.8 < kept[8]["tokens"] / kept[9]["tokens"] < 0.95  # every batch is an update
 
 
 class Model:
@@ -418,3 +419,17 @@ def test_the_front_page_tells_the_races_scores(words, name):
     [score] = [run["points"][-1]["test"] for run in runs if run["name"] == name and run["seed"] == 0]
     page = (race.HERE / "README.md").read_text(encoding="utf-8")
     assert f"{words} {score:.1f}" in " ".join(page.split())
+
+
+def test_lower_rates_were_given_as_many_updates_as_the_race_gave():
+    log, later = (
+        json.loads((race.ASSETS / name).read_text("utf-8")) for name in ("race.json", "race-rates.json")
+    )
+    [raced] = [run for run in log["runs"] if run["name"] == "recurrent-adamw"]
+    updates = raced["points"][-1]["updates"]
+    assert [run["rate"] for run in later["runs"]] == [raced["rate"] / 4, raced["rate"] / 2]
+    for run in later["runs"]:
+        assert run["name"] == raced["name"] and run["seed"] == raced["seed"]
+        assert run["points"][-1]["updates"] == updates and "test" in run["points"][-1]
+        for point in run["points"]:
+            assert point["minute"] == pytest.approx(10 * point["updates"] / updates, abs=1e-3)

@@ -61,7 +61,7 @@ class World:
         mine = [(batches.batch(rows), True) for rows in filled[self.rank]]
         n_tokens = sum(batch.n_tokens for batch, _ in mine)
         idle = max(map(len, filled)) - len(mine)
-        return mine + [(batches.batch(indices[:1]), False)] * idle, n_tokens
+        return mine + [(batches.batch(indices[:1]), False) for _ in range(idle)], n_tokens
 
     def first_alone(self, function):
         """What a function returns that rank 0 alone calls. The others wait for it, as long as it takes.
