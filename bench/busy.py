@@ -64,9 +64,9 @@ def beside(n_others, data, updates, rounds):
     return {"other programs": n_others, "chosen": chosen, "seconds an update": seconds}
 
 
-def main(to=LOG, updates=14, rounds=3, n_pairs=None):
+def main(to=LOG, updates=9, rounds=2):
     with tempfile.TemporaryDirectory() as folder:
-        data = read(Path(folder), n_pairs)
+        data = read(Path(folder))
     rows = []
     for n_others in sorted({0, 1, os.cpu_count() or 1}):
         rows.append(beside(n_others, data, updates, rounds))
