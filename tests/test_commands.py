@@ -91,6 +91,7 @@ def said(trained, monkeypatch, capsys):
 def command(*words, **options):
     """`python -m heed` in a process of its own, in an environment whose language is not UTF-8."""
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "OMP_NUM_THREADS": "1"}
+    environment.pop("PYTHONUNBUFFERED", None)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     words = [sys.executable, "-m", "heed", *map(str, words)]
     return subprocess.Popen(words, env=environment, **pipes, **options)
@@ -344,6 +345,7 @@ def test_progress_is_shown_in_a_terminal_unless_it_is_not_wanted(said, monkeypat
     (trained / "digits").write_text(lines, encoding="utf-8")
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     assert f"{len(DIGITS)} sentences" in said("translate", "model", "digits")[2]
+    assert f"{2 * len(DIGITS)} sentences" in said("translate", "model", "digits", "digits")[2]
     assert f"{len(DIGITS)} sentences" in said("translate", "model", given=lines)[2]
     assert f"{len(DIGITS)} sentences" in said("evaluate", "model", "--test", "digits", "digits")[2]
     assert "sentences" not in said("translate", "model", given=lines, typed=True)[2]
@@ -368,6 +370,7 @@ def test_a_line_that_is_not_utf8_is_named_and_translated_all_the_same(said):
     ]
     *named, last = said("translate", "model", given=b"\xff\n" * 50)[2].splitlines()
     assert len(named) == 3 and last == "heed: 47 more lines are not UTF-8."
+    assert len(said("translate", "model", given=b"\xff\n" * 3)[2].splitlines()) == 3
 
 
 def test_a_complaint_comes_after_what_was_written_and_despite_a_reader_who_left(monkeypatch, capsys):
@@ -385,6 +388,17 @@ def test_a_process_of_its_own_answers_in_utf8(trained):
     run = command("translate", trained / "model")
     out, error = run.communicate("fünf\nacht\n".encode(), timeout=300)
     assert (run.returncode, out.splitlines()) == (0, [b"five", b"eight"]) and not error
+
+
+def test_a_program_that_waits_for_an_answer_gets_it(trained):
+    with command("translate", trained / "model") as run:
+        guard = threading.Timer(120, run.kill)
+        guard.start()
+        for given, answer in (b"drei\n", b"three"), (b"acht\n", b"eight"):
+            run.stdin.write(given)
+            run.stdin.flush()
+            assert run.stdout.readline().strip() == answer
+        guard.cancel()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such pipes there")
@@ -444,6 +458,7 @@ def test_scores_as_json_and_translations_in_a_file(said, trained):
     status, out, _ = said("evaluate", "model", "--json", "--save", "written")
     found = json.loads(out)
     assert status == 0 and found["sentences"] == len(DIGITS) and found["chrF"]["value"] == 100.0
+    assert 0 < found["seconds"] == round(found["seconds"], 2)
     assert {"value", "signature", "low", "high"} == found["BLEU"].keys()
     assert (trained / "written").read_text(encoding="utf-8").splitlines() == [pair[1] for pair in DIGITS]
 
@@ -455,7 +470,7 @@ def test_one_sentence_has_no_interval(said, trained):
     assert out.startswith("1 sentence in ") and out.count("of one sentence, which has no interval") == 2
 
 
-def test_an_exported_model_translates_and_is_evaluated_too(said, trained):
+def test_an_exported_model_translates_and_is_evaluated_too(said, monkeypatch):
     pytest.importorskip("ctranslate2")
     assert said("export", "model", "--to", "ctranslate2", "--folder", "engine")[0] == 0
     lines = "".join(f"{source}\n" for source, _ in DIGITS)
@@ -464,6 +479,13 @@ def test_an_exported_model_translates_and_is_evaluated_too(said, trained):
         assert status == 0 and out.splitlines() == [target for _, target in DIGITS]
     assert "chrF 100.0" in said("evaluate", "engine", "--test", "train.de", "train.en")[1]
     assert "name a test with --test" in said("evaluate", "engine")[2]
+    made = []
+    engine = sys.modules["heed.recipe.export"]
+    monkeypatch.setattr(engine, "Exported", lambda folder, workers: made.append(workers))
+    monkeypatch.setattr("os.cpu_count", lambda: 5)
+    for more in ([], ["--workers", 3]):
+        assert said("translate", "engine", *more)[0] == 0
+    assert made == [5, 3]
     for words in (["--precision", "bf16"], ["--weights", "best"], ["--device", "cuda"]):
         assert f"{words[0]} is for a trained model" in said("translate", "engine", *words, given="drei\n")[2]
 
@@ -510,11 +532,14 @@ def test_curves_of_several_runs_in_one_figure(said, trained):
 
 def test_the_keys_of_a_recipe_are_all_explained(said):
     status, out, _ = said("keys")
-    assert status == 0
+    assert status == 0 and out.startswith("[data]\ntrain") and "\n\n[model]\nn_layers" in out
+    n_free = sum(key.free for keys in recipe.SECTIONS.values() for key in keys.values())
+    assert out.count("; may change in a resumed training\n") == n_free
     for section, rules in recipe.SECTIONS.items():
         assert f"[{section}]" in out
         for name, rule in rules.items():
-            assert len(rule.meaning.split()) >= 3 and rule.meaning in out and f"\n{name}" in out
+            value = ": not given" if rule.default is None else f" = {json.dumps(rule.default)}"
+            assert len(rule.meaning.split()) >= 3 and rule.meaning in out and f"\n{name}{value}\n" in out
 
 
 # --- Resuming -----------------------------------------------------------------------------------------------
@@ -682,8 +707,11 @@ def test_threads_are_the_fastest_and_it_is_said_if_some_rest(words, fastest, use
 
 def test_a_check_foretells_updates_and_minutes(said, trained, monkeypatch):
     result = Result(10, 1, 200, 5.0, None, "last", "minutes")
-    monkeypatch.setattr("heed.recipe.training.fit", lambda *given, **more: result)
+    asked = {}
+    monkeypatch.setattr("heed.recipe.training.fit", lambda *given, **more: asked.update(more) or result)
     _, out, _ = said("train", "tiny.toml", "--check", "--set", "training.minutes=2")
+    assert asked["minutes"] == 10 / 60 and not asked["keep"] and asked["every"] >= 2**60
+    assert not any(asked[name] for name in ("updates", "cooldown", "patience", "validate"))
     assert "10 updates in 5 s, 40 tokens/s" in out and "140 updates would take about 1:10," in out
     assert "2 minutes would be about 240 updates" in out
 
@@ -773,7 +801,9 @@ def test_what_the_system_says_becomes_a_sentence():
         RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4000 bytes."),
     ):
         assert sentence(error).startswith("there was not enough memory")
-    assert "2.00 GiB" in sentence(RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB."))
+    assert "2.00 GiB more" in sentence(RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB."))
+    assert "memory: 4,000 bytes more were asked for." in sentence(MemoryError("no room for 4000 bytes"))
+    assert sentence(MemoryError()).startswith("there was not enough memory. Try")
 
 
 def test_an_error_that_nobody_has_foreseen_shows_where_it_is(said, monkeypatch):
@@ -850,6 +880,21 @@ def test_ctrl_c_is_what_it_was_after_the_words_are_read():
     with interruptible():
         assert signal.getsignal(signal.SIGINT) not in (before, signal.SIG_DFL)
     assert signal.getsignal(signal.SIGINT) == before
+
+
+def test_a_command_runs_in_a_thread_too(capsys):
+    thread = threading.Thread(target=main, args=(["keys"],))
+    thread.start()
+    thread.join()
+    assert capsys.readouterr().out.startswith("[data]")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a signal ends another process there")
+def test_who_stops_it_in_the_first_second_is_told():
+    code = "import os, signal; from heed.__main__ import interruptible\n"
+    code += "with interruptible(): os.kill(os.getpid(), signal.SIGINT)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (run.returncode, run.stderr) == (130, b"Stopped.\n")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a stream is closed by the shell")

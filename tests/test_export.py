@@ -252,18 +252,18 @@ def test_the_command_exports_the_courses_model_and_compares(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "kind, log_odds, fails", [("float32", 3.0, True), ("float32", 1e-4, False), ("int8", 3.0, False)]
+    "kind, log_odds, fails", [("float32", 0.05, True), ("float32", 0.0499, False), ("int8", 3.0, False)]
 )
 def test_an_export_that_says_something_else_is_an_error(kind, log_odds, fails, monkeypatch, tmp_path, capsys):
-    (tmp_path / "lines.de").write_text("\n".join(LINES[:4]), encoding="utf-8")
-    other = [Difference(2, "ours", "theirs", log_odds)]
+    (tmp_path / "lines.de").write_text("\n".join(9 * LINES[:1]), encoding="utf-8")
+    other = [Difference(line, "ours", "theirs", log_odds) for line in range(2, 8)]
     monkeypatch.setattr(__import__("sys").modules["heed.recipe.export"], "compare", lambda *given: other)
     words = ["export", MODEL, "--to", "ctranslate2", "--kind", kind, "--folder", tmp_path / "out"]
     status = main([str(word) for word in [*words, "--check", tmp_path / "lines.de"]])
     said = capsys.readouterr()
-    assert "3 of 4 translations are the same." in said.out
+    assert "3 of 9 translations are the same." in said.out and said.out.count("Line ") == 5
     assert "Line 3: ours\n  exported: theirs" in said.out and f"{log_odds:.4f} more log P" in said.out
-    assert status == int(fails) and ("In 1 lines they do not, such as line 3" in said.err) == fails
+    assert status == int(fails) and ("In 6 lines they do not, such as line 3" in said.err) == fails
 
 
 def test_where_two_translations_part_and_by_how_much(exported, monkeypatch):

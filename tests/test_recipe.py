@@ -18,7 +18,7 @@ from heed.engine import fit, hidden_matrices, make_optimizers
 from heed.engine.folder import locked
 from heed.engine.loop import Result
 from heed.recipe import training
-from heed.recipe.keys import SECTIONS
+from heed.recipe.keys import SECTIONS, is_too_large
 from heed.recipe.size import available_bytes, check_size, n_parameters, needed_bytes
 from heed.recipe.training import claim, ended, validation
 from heed.recipe.translator import identity
@@ -79,6 +79,38 @@ def test_what_is_written_reads_the_same(folder):
 def test_a_size_has_its_limit(key, most):
     fits = SECTIONS["model"][key].fits
     assert fits(most) and not fits(most + 1) and f"at most {most:,}" in SECTIONS["model"][key].wanted
+
+
+def test_what_a_number_may_be_to_the_last_value():
+    least = {"vocabulary": 261, "longest": 3, "seed": 0, "keep": 0}
+    edges = {"a number above 0": (5e-324, 0), "a number from 0 to below 1": (0, 1)}
+    for keys in SECTIONS.values():
+        for name, key in keys.items():
+            if key.wanted.startswith("a whole number"):
+                n = least.get(name, 1)
+                assert key.fits(n) and not key.fits(n - 1) and f"number, {n} or more" in key.wanted, name
+            elif key.wanted in edges:
+                fits, fits_not = edges[key.wanted]
+                assert key.fits(fits) and not key.fits(fits_not), name
+                assert not key.fits(-0.1) and key.fits(math.nextafter(1, 0)), name
+    assert [value for value in (2**62 - 1, 2**62, -(2**62), 9e29, 1e30, -1e30) if is_too_large(value)] == [
+        2**62, -(2**62), 1e30, -1e30,
+    ]  # fmt: skip
+
+
+def test_what_a_recipe_leaves_out_and_what_may_change_later():
+    keys = {f"{section}.{name}": key for section, keys in SECTIONS.items() for name, key in keys.items()}
+    chosen = {
+        "data.vocabulary": 6000,
+        "data.longest": 256,
+        "training.tokens": 2500,
+        "training.smoothing": 0.1,
+    }
+    assert {name: keys[name].default for name in chosen} == chosen
+    free = "updates minutes patience micro_batches sharded checkpoint_minutes log_every".split()
+    assert {name for name, key in keys.items() if key.free} == {
+        "data.test", *(f"training.{name}" for name in free)
+    }  # fmt: skip
 
 
 def test_the_keys_are_the_parameters_of_what_they_are_for():

@@ -133,6 +133,18 @@ def test_what_fails_in_a_worker_fails_here(translator):
         list(workers.search(fails, [[[4]], [[5]]]))
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="other signals")
+def test_ctrl_c_is_the_parents_and_what_fails_in_the_parent_ends_them_at_once(translator):
+    with pytest.raises(ZeroDivisionError), Workers(translator[0], 2, few=0) as workers:
+        list(workers.search(process, [[[4]], [[5]]]))
+        ends = workers.processes
+        for worker in ends:
+            os.kill(worker.pid, signal.SIGINT)
+        assert [len(rows) for rows in workers.search(process, [[[4]], [[5], [6]]])] == [1, 2]
+        1 / 0  # noqa: B018
+    assert {worker.exitcode for worker in ends} == {-signal.SIGTERM}
+
+
 def exits(model, source):
     os._exit(7)
 

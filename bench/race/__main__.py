@@ -191,12 +191,14 @@ def do_run(words):
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / "log.jsonl").exists():
         raise ValueError(f"{folder} holds a run already.")
-    data = read(words.folder, words.pairs)
-    model = contestant.build(len(data.subwords), data.model, words.seed)
+    data, device = read(words.folder, words.pairs), torch.device(words.device)
+    sizes = data.model if words.dropout is None else data.model | {"dropout": words.dropout}
+    model = contestant.build(len(data.subwords), sizes, words.seed).to(device)
     clock = Clock(folder, None if words.updates else words.minutes, words.updates)
     clock.say(
-        name=name, seed=words.seed, rate=rate, minutes=clock.minutes, parts=clock.parts, device=machine(),
-        threads=words.threads, precision=choose_precision(torch.device("cpu")), versions=versions(),
+        name=name, seed=words.seed, rate=rate, dropout=sizes["dropout"], minutes=clock.minutes,
+        parts=clock.parts, device=device_in_words(device), threads=words.threads,
+        precision=choose_precision(device), versions=versions(),
         parameters=sum(p.numel() for p in model.parameters() if p.requires_grad),
         date=date.today().isoformat(),
     )  # fmt: skip
@@ -344,6 +346,7 @@ def main(words=None):
     parser.add_argument("--seed", type=int, default=0, help="of a run")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="of `all`")
     parser.add_argument("--rate", type=float, help="the learning rate; else the search's best")
+    parser.add_argument("--dropout", type=float, help="of a run; else the recipe's")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--pairs", type=int, help="fewer pairs to train with, to try things out")
     parser.add_argument("--updates", type=int, help="of a run, in place of minutes; of each trial, else 200")
@@ -352,7 +355,7 @@ def main(words=None):
     parser.add_argument("--captions", type=int, default=1014, help="held-out captions to translate")
     parser.add_argument("--parts", type=int, nargs="+", help="of each run, to score; else all")
     parser.add_argument("--processes", type=int, help="that score, else one a core; that search, else one")
-    parser.add_argument("--device", default="cpu", help="that searches and scores; CPUs race")
+    parser.add_argument("--device", default="cpu", help="that computes; `all` and `launch` race on CPUs")
     parser.add_argument("--watch", action="store_true", help="score while the race goes on")
     parser.add_argument("--seconds", type=float, default=math.inf, help="of the search, or the watch")
     words = parser.parse_args(words)
