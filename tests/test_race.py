@@ -433,3 +433,35 @@ def test_lower_rates_were_given_as_many_updates_as_the_race_gave():
         assert run["points"][-1]["updates"] == updates and "test" in run["points"][-1]
         for point in run["points"]:
             assert point["minute"] == pytest.approx(10 * point["updates"] / updates, abs=1e-3)
+
+
+def test_the_table_of_the_smaller_vocabulary_is_its_logs():
+    log = json.loads((race.ASSETS / "race-small.json").read_text("utf-8"))
+    text = (race.HERE / "bench" / "README.md").read_text("utf-8").split("### Smaller tokens")[1]
+    shown = [
+        [cell.strip() for cell in line.split("|")[2:-1]] for line in text.splitlines() if line[:2] == "| "
+    ]
+    runs = {}
+    for run in log["runs"]:
+        key = (
+            run["name"],
+            bool(run["minutes"]),
+            run["rate"],
+            run["dropout"],
+            run["points"][-1]["updates"] > 3000,
+        )
+        runs.setdefault(key, []).append((run["seed"], run["points"][-1]))
+    rows = []
+    for (_, _, rate, dropout, _), found in runs.items():
+        points = [point for _, point in sorted(found, key=lambda pair: pair[0])]
+        updates = dict.fromkeys(f"{point['updates']:,}" for point in points)
+        rows.append([f"{rate:g}", f"{dropout:g}", ", ".join(updates)])
+        rows[-1].append(", ".join(f"{point['test']:.1f}" for point in points))
+    assert sorted(rows) == sorted(shown[1:])
+    long = {}
+    for run in log["runs"]:
+        if run["dropout"] == 0.1 and run["points"][-1]["updates"] > 3000:
+            long[run["name"]] = run["points"]
+    ahead = [a["bleu"] > b["bleu"] for a, b in zip(long["fit-adamw"], long["recurrent-adamw"], strict=True)]
+    assert ahead == 2 * [False] + 8 * [True]
+    assert "26.7 to 23.3 and 29.9 to 28.3" in " ".join(text.split())
