@@ -1,14 +1,13 @@
-"""What a GPU makes of the library: a recipe, a model of 200 million parameters, the cost of a step.
+"""What a GPU makes of the library: a model of 200 million parameters, the cost of a step.
 
-    python -m bench.gpu recipe --to runs/gpu.json --set training.minutes=2.5
     python -m bench.gpu large --to runs/gpu.json
     python -m bench.gpu step --to runs/gpu.json
 
-`recipe` is a training by the command, and BLEU. `large` is tokens a second of `fit`, their share of the rate
-of a large product of matrices on the same device, and where the time goes. `step` is milliseconds of a
-training step, Transformer beside recurrent network with attention, as width, length and threads grow.
+`large` is tokens a second of `fit`, their share of the rate of a large product of matrices on the same
+device, and where the time goes. `step` is milliseconds of a training step, Transformer beside recurrent
+network with attention, as width, length and threads grow.
 
-`large` and `step` want the machine for themselves. A result goes into the log as soon as it is there; what
+Both want the machine for themselves. A result goes into the log as soon as it is there; what
 fails leaves its traceback there, and the others go on.
 """
 
@@ -20,7 +19,6 @@ import os
 import platform
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -41,14 +39,11 @@ from heed.alignment import AttentionSeq2Seq
 from heed.data import Batch, TokenBatches
 from heed.engine import batch_to, choose_device, fit, make_optimizers
 from heed.engine.devices import synchronize
-from heed.engine.log import read_log
 from heed.engine.parallel import SingleProcess
 from heed.loss import translation_loss
 from heed.speed import linear_cross_entropy, quick
 from heed.text import BOS, EOS, PAD
 from heed.transformer import make_model, tie
-
-ROOT = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)
@@ -67,7 +62,7 @@ class Sizes:
     least, most: updates that are timed; and no more when `seconds` are over
     """
 
-    limits: dict = field(default_factory=lambda: {"recipe": 240, "large": 110, "step": 80})
+    limits: dict = field(default_factory=lambda: {"large": 110, "step": 80})
     side: int = 8192
     model: dict = field(
         default_factory=lambda: {"n_layers": 6, "d_model": 1024, "d_ff": 4096, "n_heads": 16, "dropout": 0.0}
@@ -193,61 +188,6 @@ def named(device):
     if device.type == "cuda":
         return f"{torch.cuda.get_device_name(device)}; {machine()}, {os.cpu_count()} cores"
     return machine()
-
-
-# --- A recipe -----------------------------------------------------------------------------------------------
-
-
-def recipe(log, size, device, changes=()):
-    """`python -m heed train` on this device, as a reader would call it, and BLEU on the test captions."""
-    with tempfile.TemporaryDirectory() as folder:
-        folder = Path(folder, "run")
-        train = ["train", str(ROOT / "recipes" / "multi30k.toml"), "--to", str(folder)]
-        changes = [word for change in changes for word in ("--set", change)]
-        log.add("command", " ".join(["python -m heed train multi30k.toml --device", device, *changes]))
-        said = log.measure("training", heed, *train, "--device", device, *changes)
-        log.measure("course", course, folder)
-        if said is None:
-            return
-        log.measure("greedy, on the device", score, folder, "--device", device)
-        log.measure("greedy, on the processor", score, folder)
-        log.measure("beam of 4, on the processor", score, folder, "--beam", "4")
-
-
-def heed(*words):
-    """One command of the library: how long it took, and what it said."""
-    began = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-m", "heed", *words], capture_output=True, text=True, encoding="utf-8", check=False
-    )
-    if done.returncode:
-        said = f"{done.stdout[-800:]} {done.stderr[-800:]}"
-        raise RuntimeError(f"{words} has failed ({done.returncode}): {said}")
-    return {"seconds": round(time.monotonic() - began, 1), "said": done.stdout.strip().splitlines()[-8:]}
-
-
-def course(folder, points=120):
-    """Loss, norm and speed against seconds, thinned; every validation; the end."""
-    lines = read_log(folder / "log.jsonl")
-    steps = [line for line in lines if "loss" in line]
-    thin = steps[:: max(1, len(steps) // points)]
-    keys = ("step", "epoch", "seconds", "loss", "norm", "tokens", "tokens_per_second")
-    speeds = [line["tokens_per_second"] for line in steps]
-    return {
-        "facts": lines[0] if lines else None,
-        "tokens a second, median": statistics.median(speeds) if speeds else None,
-        "validations": [line for line in lines if "validation" in line],
-        "end": lines[-1] if lines else None,
-        "columns": keys,
-        "rows": [[round(line[key], 4) for key in keys] for line in thin],
-    }
-
-
-def score(folder, *words):
-    """BLEU and chrF of the recipe's test part."""
-    said = heed("evaluate", str(folder), "--json", *words)
-    found = json.loads(said["said"][-1])
-    return {"command": ["evaluate", *words], "seconds with the start": said["seconds"], **found}
 
 
 # --- A large model ------------------------------------------------------------------------------------------
@@ -670,7 +610,7 @@ def step_ms(size, model, loss, n, tokens, device, precision):
 
 # --- The command --------------------------------------------------------------------------------------------
 
-PARTS = {"recipe": recipe, "large": large, "step": step}
+PARTS = {"large": large, "step": step}
 
 
 def main(words=None):
@@ -682,8 +622,6 @@ def main(words=None):
     parser.add_argument("--tiny", action="store_true", help="sizes that show whether every line works")
     about = "of the processor's steps, by threads; else 1, 2, 4, 8, 16; with no number there are none"
     parser.add_argument("--threads", type=int, nargs="*", metavar="N", help=about)
-    about = "change the recipe, as `train` has it"
-    parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help=about)
     words = parser.parse_args(words)
     size = TINY if words.tiny else Sizes()
     size = size if words.threads is None else replace(size, threads=tuple(words.threads))
@@ -693,9 +631,8 @@ def main(words=None):
         print(f"bench.gpu: {error}", file=sys.stderr)
         return 1
     log = Log(words.to, words.part, size.limits[words.part], device)
-    given = (words.set,) if words.part == "recipe" else ()
     try:
-        PARTS[words.part](log, size, words.device, *given)
+        PARTS[words.part](log, size, words.device)
     except Exception:
         log.add("failed", traceback.format_exc())
         return 1

@@ -116,35 +116,6 @@ def test_kinds_of_kernels():
     assert {name: gpu.group(name) for name in names} == names
 
 
-def test_a_recipe_is_trained_by_the_command_and_scored_three_times(tmp_path, monkeypatch):
-    """The training is real, the scores pretended: tests/test_commands.py has `evaluate`."""
-    command, asked = gpu.heed, []
-
-    def heed(*words):
-        if words[0] == "train":
-            return command(*words)
-        asked.append((words[0], *words[2:]))
-        return {"seconds": 2.0, "said": ["a warning", json.dumps({"sentences": 9, "BLEU": {"value": 41.0}})]}
-
-    monkeypatch.setattr(gpu, "heed", heed)
-    train = [f"{word} {other} ." for word in ("ein", "kein", "mein") for other in ("hund", "haus", "baum")]
-    for name in ("source", "target"):
-        (tmp_path / name).write_text("\n".join(train) + "\n", encoding="utf-8")
-    pair = json.dumps([str(tmp_path / name) for name in ("source", "target")])
-    sets = [f"data.{split}={pair}" for split in ("train", "val", "test")]
-    sets += ["data.vocabulary=280", "model.d_model=8", "model.d_ff=8", "model.n_heads=1", "model.n_layers=1"]
-    sets += ["training.updates=4", "training.minutes=1", "training.every=2", "training.keep=0"]
-    sets += ["training.validate=bleu"]
-    words = [word for each in sets for word in ("--set", each)]
-    log = measured(tmp_path / "gpu.json", "recipe", *words)["recipe"]
-    assert "failed" not in json.dumps(log)
-    assert [line["step"] for line in log["course"]["validations"]] == [2, 4]
-    assert log["course"]["rows"][-1][0] == 4 and log["course"]["end"]["ended"] == "updates"
-    said = "evaluate", "--json"
-    assert asked == [(*said, "--device", "cpu"), said, (*said, "--beam", "4")]
-    assert log["beam of 4, on the processor"]["BLEU"] == {"value": 41.0}
-
-
 def test_a_device_that_is_not_there_is_one_sentence(capsys, tmp_path):
     assert gpu.main(["step", "--device", "cuda:77", "--to", str(tmp_path / "gpu.json")]) == 1
     assert "no device cuda:77" in capsys.readouterr().err and not (tmp_path / "gpu.json").exists()

@@ -280,8 +280,8 @@ def test_a_race_from_its_folder_to_its_log(data, tmp_path, monkeypatch, capsys):
     assert race.main(["search", "torch-good", "--updates", "1", *place]) == 0
     found = json.loads((tmp_path / "search.json").read_text(encoding="utf-8"))["held-out loss"]
     assert list(found) == ["torch-good"] and len(found["torch-good"]) in (2, 3)
-    for name in ("fit-muon", "torch-good"):
-        assert race.main(["run", name, "--minutes", "0.005", "--threads", "1", *place]) == 0
+    for name, *more in (["fit-muon"], ["torch-good", "--dropout", "0.3"]):
+        assert race.main(["run", name, "--minutes", "0.005", "--threads", "1", *more, *place]) == 0
     assert race.main(["run", "fit-muon", *place]) == 1  # it is there
     assert race.main(["score", "--processes", "1", "--captions", "2", *place]) == 0
     assert race.main(["gather", *place]) == race.main(["gather", *place]) == 0
@@ -290,6 +290,7 @@ def test_a_race_from_its_folder_to_its_log(data, tmp_path, monkeypatch, capsys):
     last = log["runs"][0]["points"][-1]
     assert last["part"] == 10 and {"loss", "bleu", "test", "minute", "updates", "tokens"} <= set(last)
     assert [run["rate"] for run in log["runs"]] == [8e-3, race.best(found["torch-good"])]
+    assert [run["dropout"] for run in log["runs"]] == [data.model["dropout"], 0.3]
     assert 0 < last["loss"] < 2 * math.log(len(data.subwords))
     capsys.readouterr()
     assert race.main(["figure", *place]) == 0
