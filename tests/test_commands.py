@@ -482,10 +482,10 @@ def test_an_exported_model_translates_and_is_evaluated_too(said, monkeypatch):
     made = []
     engine = sys.modules["heed.recipe.export"]
     monkeypatch.setattr(engine, "Exported", lambda folder, workers: made.append(workers))
-    monkeypatch.setattr("os.cpu_count", lambda: 5)
-    for more in ([], ["--workers", 3]):
+    for cores, *more in ([5], [None], [5, "--workers", 3]):
+        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
         assert said("translate", "engine", *more)[0] == 0
-    assert made == [5, 3]
+    assert made == [5, 1, 3]
     for words in (["--precision", "bf16"], ["--weights", "best"], ["--device", "cuda"]):
         assert f"{words[0]} is for a trained model" in said("translate", "engine", *words, given="drei\n")[2]
 
@@ -528,6 +528,8 @@ def test_curves_of_several_runs_in_one_figure(said, trained):
     assert status == 0 and "The curves of model, again, log.jsonl are in curves.png" in out
     assert (trained / "curves.png").read_bytes().startswith(b"\x89PNG")
     assert "tiny.toml has no log.jsonl" in said("plot", "tiny.toml")[2]
+    (trained / "log.jsonl").write_text('{"parameters": 7}\n', encoding="utf-8")
+    assert "with a training in it" in said("plot", "log.jsonl")[2]
 
 
 def test_the_keys_of_a_recipe_are_all_explained(said):
@@ -710,7 +712,7 @@ def test_a_check_foretells_updates_and_minutes(said, trained, monkeypatch):
     asked = {}
     monkeypatch.setattr("heed.recipe.training.fit", lambda *given, **more: asked.update(more) or result)
     _, out, _ = said("train", "tiny.toml", "--check", "--set", "training.minutes=2")
-    assert asked["minutes"] == 10 / 60 and not asked["keep"] and asked["every"] >= 2**60
+    assert asked["minutes"] == 10 / 60 and not asked["keep"] and asked["every"] == 2**62
     assert not any(asked[name] for name in ("updates", "cooldown", "patience", "validate"))
     assert "10 updates in 5 s, 40 tokens/s" in out and "140 updates would take about 1:10," in out
     assert "2 minutes would be about 240 updates" in out
