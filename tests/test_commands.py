@@ -908,6 +908,13 @@ def test_a_closed_stream_does_not_matter_to_who_does_not_use_it(closed):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a stream is closed by the shell")
+def test_a_closed_input_is_an_empty_one(trained):
+    command = f"{shlex.quote(sys.executable)} -m heed translate {shlex.quote(str(trained / 'model'))} <&-"
+    run = subprocess.run(["sh", "-c", command], capture_output=True, encoding="utf-8", check=False)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a stream is closed by the shell")
 def test_who_writes_to_a_closed_output_is_told():
     command = f"{shlex.quote(sys.executable)} -m heed keys >&-"
     run = subprocess.run(["sh", "-c", command], capture_output=True, encoding="utf-8", check=False)

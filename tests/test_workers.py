@@ -61,6 +61,7 @@ def sizes(model, source):
 
 
 def test_the_batches_are_searched_elsewhere_with_one_thread_each(translator):
+    torch.set_num_threads(2)
     with Workers(translator[0], 2, few=0) as workers:
         found = [row for rows in workers.search(process, [[[4]], [[5, 6], [7]], [[8]]]) for row in rows]
         assert len(found) == 4 and os.getpid() not in {pid for pid, _ in found}
