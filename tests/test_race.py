@@ -466,3 +466,19 @@ def test_the_table_of_the_smaller_vocabulary_is_its_logs():
     ahead = [a["bleu"] > b["bleu"] for a, b in zip(long["fit-adamw"], long["recurrent-adamw"], strict=True)]
     assert ahead == 2 * [False] + 8 * [True]
     assert "26.7 to 23.3 and 29.9 to 28.3" in " ".join(text.split())
+
+
+def test_two_more_seeds_had_as_many_updates_as_the_race_gave():
+    log, later = (
+        json.loads((race.ASSETS / name).read_text("utf-8")) for name in ("race.json", "race-seeds.json")
+    )
+    [raced] = [run for run in log["runs"] if run["name"] == "fit-adamw"]
+    updates = raced["points"][-1]["updates"]
+    for seed, run in enumerate(later["runs"], start=1):
+        assert (run["name"], run["seed"], run["rate"]) == ("fit-adamw", seed, raced["rate"])
+        for point in run["points"]:
+            assert point["minute"] == pytest.approx(10 * point["updates"] / updates, abs=1e-3)
+    test = [run["points"][-1]["test"] for run in (raced, *later["runs"])]
+    text = " ".join((race.HERE / "bench" / "README.md").read_text("utf-8").split())
+    assert f"have {test[1]:.1f} and {test[2]:.1f} ([the log]" in text
+    assert f"{sum(test) / 3:.1f} as the mean of three." in text
