@@ -401,6 +401,14 @@ def test_a_program_that_waits_for_an_answer_gets_it(trained):
         guard.cancel()
 
 
+@pytest.mark.skipif(os.name != "posix", reason="names are bytes there")
+@pytest.mark.parametrize("name", ["größe".encode(), "größe".encode("latin-1")])
+def test_a_name_comes_out_as_it_is_whatever_the_language(name):
+    run = command("translate", os.fsdecode(name))
+    _, error = run.communicate(timeout=300)
+    assert run.returncode == 1 and name in error and b"Traceback" not in error
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="no such pipes there")
 def test_a_reader_who_leaves_ends_it_quietly(trained):
     with command("translate", trained / "model") as run:
