@@ -362,6 +362,15 @@ def test_sub_words_in_a_folder_are_used_only_for_the_sentences_that_made_them(fo
     assert (folder / "run" / "subwords.json").read_bytes() == first
 
 
+def test_sub_words_that_are_gone_are_learnt_again(folder):
+    small, run = read(folder), folder / "run"
+    corpus = training.Corpus.read(small)
+    assert claim(run, small, corpus)
+    before = (run / "subwords.json").read_bytes()
+    (run / "subwords.json").unlink()
+    assert claim(run, small, corpus) and (run / "subwords.json").read_bytes() == before
+
+
 def test_a_folder_in_which_another_command_trains_is_not_claimed(folder):
     claimed(folder)
     with locked(folder / "run"), pytest.raises(ValueError, match="Another run is writing"):
