@@ -915,6 +915,15 @@ def test_a_closed_stream_does_not_matter_to_who_does_not_use_it(closed):
     assert run.returncode == 0 and "[data]" in run.stdout and not run.stderr
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no such device here")
+def test_an_output_that_is_full_is_said():
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    with open("/dev/full", "w") as full:
+        words = [sys.executable, "-m", "heed", "keys"]
+        run = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, env=environment, check=False)
+    assert (run.returncode, run.stderr) == (1, b"heed: No space left on device.\n")
+
+
 @pytest.mark.skipif(os.name != "posix", reason="a stream is closed by the shell")
 def test_a_closed_input_is_an_empty_one(trained):
     command = f"{shlex.quote(sys.executable)} -m heed translate {shlex.quote(str(trained / 'model'))} <&-"
