@@ -452,6 +452,8 @@ def test_the_table_of_the_smaller_vocabulary_is_its_logs():
             run["points"][-1]["updates"] > 3000,
         )
         runs.setdefault(key, []).append((run["seed"], run["points"][-1]))
+    spans = [max(tests) - min(tests) for tests in ([p["test"] for _, p in same] for same in runs.values())]
+    assert f"Seeds differ by {max(spans):.1f} BLEU at the most." in text
     rows = []
     for (_, _, rate, dropout, _), found in runs.items():
         points = [point for _, point in sorted(found, key=lambda pair: pair[0])]
