@@ -719,7 +719,8 @@ def test_a_check_foretells_updates_and_minutes(said, trained, monkeypatch):
     result = Result(10, 1, 200, 5.0, None, "last", "minutes")
     asked = {}
     monkeypatch.setattr("heed.recipe.training.fit", lambda *given, **more: asked.update(more) or result)
-    _, out, _ = said("train", "tiny.toml", "--check", "--set", "training.minutes=2")
+    more = ["--set", "training.patience=3", "--set", "training.cooldown=0.1"]
+    _, out, _ = said("train", "tiny.toml", "--check", "--set", "training.minutes=2", *more)
     assert asked["minutes"] == 10 / 60 and not asked["keep"] and asked["every"] == 2**62
     assert not any(asked[name] for name in ("updates", "cooldown", "patience", "validate"))
     assert "10 updates in 5 s, 40 tokens/s" in out and "140 updates would take about 1:10," in out
