@@ -21,7 +21,7 @@ import torch
 from heed import __version__, recipe
 from heed.__main__ import complain, interruptible, main, sentence
 from heed.checkpoint import load, save
-from heed.commands import Unreadable, arriving, lines_of, workers
+from heed.commands import Count, Unreadable, arriving, lines_of, workers
 from heed.data import numbers
 from heed.engine import Result
 from heed.loss import translation_loss
@@ -94,7 +94,7 @@ def command(*words, **options):
     environment.pop("PYTHONUNBUFFERED", None)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     words = [sys.executable, "-m", "heed", *map(str, words)]
-    return subprocess.Popen(words, env=environment, **pipes, **options)
+    return subprocess.Popen(words, env=environment, **pipes | options)
 
 
 def log_of(folder):
@@ -344,12 +344,26 @@ def test_progress_is_shown_in_a_terminal_unless_it_is_not_wanted(said, monkeypat
     lines = "".join(f"{pair[0]}\n" for pair in DIGITS)
     (trained / "digits").write_text(lines, encoding="utf-8")
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    assert f"{len(DIGITS)} sentences" in said("translate", "model", "digits")[2]
+    shown = said("translate", "model", "digits")[2]
+    assert f"{len(DIGITS)} sentences" in shown and shown.endswith("\r\x1b[K")  # and it vanishes
     assert f"{2 * len(DIGITS)} sentences" in said("translate", "model", "digits", "digits")[2]
     assert f"{len(DIGITS)} sentences" in said("translate", "model", given=lines)[2]
     assert f"{len(DIGITS)} sentences" in said("evaluate", "model", "--test", "digits", "digits")[2]
     assert "sentences" not in said("translate", "model", given=lines, typed=True)[2]
     assert said("translate", "model", "digits", "--quiet")[2] == ""
+
+
+def test_how_fast_it_translates_is_said(monkeypatch):
+    written, now = [], [10.0]
+    monkeypatch.setattr("heed.engine.log.Screen.say", lambda screen, text: written.append(text))
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    with Count(True) as count:
+        now[0] = 10.5
+        count.batch(7)
+        count.add(20)
+        now[0] = 12.0
+        count.batch(5)
+    assert written == ["7 sentences  14 a second", "25 sentences  12 a second"]
 
 
 def test_who_types_is_told_how_to_end_and_a_file_needs_no_word(said, trained):
@@ -487,13 +501,21 @@ def test_an_exported_model_translates_and_is_evaluated_too(said, monkeypatch):
         assert status == 0 and out.splitlines() == [target for _, target in DIGITS]
     assert "chrF 100.0" in said("evaluate", "engine", "--test", "train.de", "train.en")[1]
     assert "name a test with --test" in said("evaluate", "engine")[2]
-    made = []
-    engine = sys.modules["heed.recipe.export"]
-    monkeypatch.setattr(engine, "Exported", lambda folder, workers: made.append(workers))
-    for cores, *more in ([5], [None], [5, "--workers", 3]):
+    asked = []
+
+    class Engine:
+        def __init__(self, folder, workers):
+            self.workers = workers
+
+        def translate(self, lines, width):
+            asked.append((self.workers, width))
+            return lines
+
+    monkeypatch.setattr(sys.modules["heed.recipe.export"], "Exported", Engine)
+    for cores, *more in ([5], [None], [5, "--workers", 3, "--beam", 4]):
         monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
-        assert said("translate", "engine", *more)[0] == 0
-    assert made == [5, 1, 3]
+        assert said("translate", "engine", *more, given="drei\n")[0] == 0
+    assert asked == [(5, 1), (1, 1), (3, 4)]
     for words in (["--precision", "bf16"], ["--weights", "best"], ["--device", "cuda"]):
         assert f"{words[0]} is for a trained model" in said("translate", "engine", *words, given="drei\n")[2]
 
@@ -550,6 +572,7 @@ def test_the_keys_of_a_recipe_are_all_explained(said):
         for name, rule in rules.items():
             value = ": not given" if rule.default is None else f" = {json.dumps(rule.default)}"
             assert len(rule.meaning.split()) >= 3 and rule.meaning in out and f"\n{name}{value}\n" in out
+    assert "at most inf" not in out
 
 
 # --- Resuming -----------------------------------------------------------------------------------------------
@@ -725,6 +748,11 @@ def test_a_check_foretells_updates_and_minutes(said, trained, monkeypatch):
     assert not any(asked[name] for name in ("updates", "cooldown", "patience", "validate"))
     assert "10 updates in 5 s, 40 tokens/s" in out and "140 updates would take about 1:10," in out
     assert "2 minutes would be about 240 updates" in out
+    result = Result(1, 1, 200, 5.0, None, "last", "minutes")
+    for peak, words in (3e9, "; memory, with all that was loaded: 3.0 GB."), (None, "."):
+        monkeypatch.setattr("heed.recipe.training.peak_bytes", lambda device, peak=peak: peak)
+        out = said("train", "tiny.toml", "--check")[1]
+        assert f"1 updates in 5 s, 40 tokens/s{words}\n140 updates would take about 11:40," in out
 
 
 def test_a_recipe_comes_from_a_pipe_too(said, trained, monkeypatch):
@@ -829,9 +857,9 @@ def test_an_error_that_nobody_has_foreseen_shows_where_it_is(said, monkeypatch):
 def test_under_torchrun_one_process_alone_says_what_is_mistyped(said, monkeypatch, capsys):
     for rank, n in (("0", 1), ("1", 0)):
         monkeypatch.setenv("RANK", rank)
-        with pytest.raises(SystemExit):
+        with pytest.raises(SystemExit) as end:
             said("train", "tiny.toml", "--updates", "3")
-        assert capsys.readouterr().err.count("unrecognized arguments") == n
+        assert end.value.code == 2 and capsys.readouterr().err.count("unrecognized arguments") == n
 
 
 def test_a_rank_without_a_world_is_one_process_and_writes(said, trained, monkeypatch):
@@ -918,11 +946,17 @@ def test_a_closed_stream_does_not_matter_to_who_does_not_use_it(closed):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no such device here")
 def test_an_output_that_is_full_is_said():
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
     with open("/dev/full", "w") as full:
-        words = [sys.executable, "-m", "heed", "keys"]
-        run = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, env=environment, check=False)
-    assert (run.returncode, run.stderr) == (1, b"heed: No space left on device.\n")
+        with command("keys", stdout=full) as run:
+            assert (run.wait(), run.stderr.read()) == (1, b"heed: No space left on device.\n")
+        with command("translate", "nowhere", stderr=full) as run:
+            assert run.wait() == 1
+
+
+def test_a_command_keeps_its_memory_for_what_comes_next(said, monkeypatch):
+    kept = []
+    monkeypatch.setattr("heed.speed.keep_memory", lambda: kept.append(1))
+    assert said("keys")[0] == 0 and kept == [1]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a stream is closed by the shell")

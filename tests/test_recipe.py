@@ -16,11 +16,12 @@ from heed.attention import record
 from heed.decode import greedy
 from heed.engine import fit, hidden_matrices, make_optimizers
 from heed.engine.folder import locked
+from heed.engine.log import Log
 from heed.engine.loop import Result
 from heed.recipe import training
 from heed.recipe.keys import SECTIONS, is_too_large
 from heed.recipe.size import available_bytes, check_size, n_parameters, needed_bytes
-from heed.recipe.training import claim, ended, validation
+from heed.recipe.training import claim, ended, has_work, validation
 from heed.recipe.translator import identity
 from heed.schedule import noam
 from heed.text import BOS, EOS, Subwords
@@ -331,6 +332,21 @@ def test_a_folder_belongs_to_one_training(folder):
             claimed(folder, **changes)
     with pytest.raises(ValueError, match="something else"):
         claim(folder, read(folder), recipe.Corpus(PAIRS, None))
+
+
+def test_one_update_is_work(folder):
+    claimed(folder)
+    for step in 0, 1:
+        checkpoint.save(folder / "run" / "checkpoint.pt", {"state": {"step": step}})
+        assert has_work(folder / "run") == bool(step)
+
+
+def test_what_has_changed_stays_in_a_log_that_is_ahead_of_its_checkpoint(tmp_path):
+    lines = [{"step": 50}, {"step": 57}]
+    (tmp_path / "log.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    training.reopen(tmp_path / "log.jsonl", ["[training] updates was 7 and is 9"])
+    with Log(tmp_path, True, step=50) as log:
+        assert log.lines() == [{"step": 50}, {"changed": ["[training] updates was 7 and is 9"]}]
 
 
 def test_what_a_resumed_training_may_change_is_written_down(folder, capsys):
@@ -644,6 +660,7 @@ def test_the_files_of_a_folder_are_plain_text_but_for_the_weights(trained):
         (30, 1, [3.0, 4.9], None, ["(1 epoch", "weights."]),  # above where it began, below guessing
         (30, 1, [6.0, 5.5], None, ["(1 epoch", "weights."]),  # above guessing, below where it began
         (30, 1, [5.2, 5.5], None, ["(1 epoch", "weights.", "heed: the training loss has ended at 5.5"]),
+        (30, 1, [5.5], None, ["(1 epoch", "weights."]),  # it began there
         (0, 0, [], None, ["(0 epochs", "weights.", "heed: not one update was made"]),
     ],
 )

@@ -118,6 +118,10 @@ def test_a_few_sentences_are_searched_here_with_one_thread(translator):
             for found in workers.search(process, [[[4], [5]], [[6], [7]]]):
                 assert {threads for _, threads in found} == {1}
             assert workers.pool is not None
+        with Workers(translator[0], 2) as workers:
+            for n in 64, 65:
+                assert len(next(workers.search(process, [n * [[4]]]))) == n
+                assert (workers.pool is None) == (n == 64)
         with Workers(translator[0], 1, few=1) as workers:  # many, and no other process: with all threads
             assert [found[0][1] for found in workers.search(process, [[[4], [5]]])] == [2]
     finally:
@@ -144,6 +148,25 @@ def test_ctrl_c_is_the_parents_and_what_fails_in_the_parent_ends_them_at_once(tr
         assert [len(rows) for rows in workers.search(process, [[[4]], [[5], [6]]])] == [1, 2]
         1 / 0  # noqa: B018
     assert {worker.exitcode for worker in ends} == {-signal.SIGTERM}
+
+
+def begins_and_ends(path, model, source):
+    name = int(source[0, 0])
+    (path / f"{name} begun").touch()
+    time.sleep(0.2)
+    (path / f"{name} ended").touch()
+    return source.tolist()
+
+
+def test_who_has_seen_enough_waits_for_no_batch_that_has_not_begun(translator, tmp_path):
+    with Workers(translator[0], 2, few=0) as workers:
+        found = workers.search(partial(begins_and_ends, tmp_path), [[[i]] for i in range(4, 44)])
+        assert next(found) == [[4]]
+        workers.close()
+    begun, ended = (
+        {path.name.split()[0] for path in tmp_path.glob(f"* {word}")} for word in ("begun", "ended")
+    )
+    assert begun == ended and len(begun) < 20
 
 
 def exits(model, source):
@@ -174,6 +197,7 @@ def test_how_the_first_process_ended():
         (None, -15, -9): "was ended by the signal SIGKILL, as the system does for want of memory",
         (-11, -15): "was ended by the signal SIGSEGV",
         (0, 3): "has ended with status 3",
+        (1,): "has ended with status 1",
         (None, -15): "has ended before its time",
     }
     for given, words in codes.items():

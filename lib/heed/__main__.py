@@ -177,7 +177,7 @@ def complain(text, who="heed: "):
     except (OSError, ValueError):
         leave(sys.stdout)
     try:
-        print(f"{who}{text}", file=sys.stderr, flush=True)
+        print(f"{who}{text}", file=sys.stderr)
     except (OSError, ValueError):
         leave(sys.stderr)
     return 1

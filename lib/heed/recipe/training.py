@@ -189,8 +189,7 @@ def keep_earlier(folder, old):
 
 def reopen(path, changes):
     """Let the log of a training say what has changed; then its last line is no longer that of the end."""
-    lines = read_log(path)
-    lines.append({"step": max((line.get("step", 0) for line in lines), default=0), "changed": changes})
+    lines = [*read_log(path), {"changed": changes}]
     checkpoint.write_file(path, "".join(json.dumps(line) + "\n" for line in lines).encode())
 
 
