@@ -908,6 +908,14 @@ def test_an_export_without_its_engine_asks_for_one(said, capsys):
     assert end.value.code == 2 and "required: --to" in capsys.readouterr().err
 
 
+def test_help_says_what_the_model_may_be(capsys):
+    for name in ("translate", "evaluate", "average", "export", "show"):
+        with pytest.raises(SystemExit):
+            main([name, "--help"])
+        said = " ".join(capsys.readouterr().out.split())
+        assert ("trained model, or of an exported one" in said) == (name in ("translate", "evaluate"))
+
+
 def test_it_says_its_version(capsys):
     with pytest.raises(SystemExit) as end:
         main(["--version"])
