@@ -42,6 +42,11 @@ def last_of_equals(words):
     return max(found, key=lambda pair: (found[pair], pair))
 
 
+def as_one_string(words):
+    found = counts(words)
+    return min(found, key=lambda pair: (-found[pair], "".join(pair)))
+
+
 def letters_only(words):
     found = {pair: n for pair, n in counts(words).items() if len("".join(pair)) == 2}
     return min(found, key=lambda pair: (-found[pair], pair)) if found else ("", "")
@@ -55,6 +60,7 @@ def rarest(words):
 PAIRS = {
     "stands first in the alphabet": last_of_equals,
     "several letters": letters_only,
+    "token by token": as_one_string,
     "the pair is ('u', 'n'), and not": rarest,
 }
 

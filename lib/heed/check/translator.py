@@ -91,6 +91,11 @@ def best_pair(yours):
     expect(yours(equal) == ("b", "x"), f"Among equals ('b', 'x') is the first, and not {yours(equal)!r}.")
     merged = {("un", "d"): 3, ("b", "un"): 2}
     expect(yours(merged) == ("un", "d"), "Tokens may have several letters: for un·d the pair is ('un', 'd').")
+    joined = {("ab", "a"): 1, ("a", "bc"): 1}
+    expect(
+        yours(joined) == ("a", "bc"),
+        "Compare pairs token by token, not the strings they make: ('a', 'bc') stands before ('ab', 'a').",
+    )
 
 
 @exercise
