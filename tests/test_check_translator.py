@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from heed import check
-from heed.check.translator import merge_all
+from heed.check.translator import from_the_right, merge_all
 
 
 def changes_the_list(word, merges):
@@ -19,6 +19,7 @@ SPLIT = {
     "It belongs to the caller": changes_the_list,
     "A list of tokens is wanted": lambda word, merges: word,
     "must be the word again": lambda word, merges: merge_all(word, merges)[:-1],
+    "a merge goes through the word from left to right": from_the_right,
     "it should be": lambda word, merges: merge_all(word, merges[:5] + merges[6:]),
 }
 

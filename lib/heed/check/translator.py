@@ -33,6 +33,12 @@ def merge_once(word, merges):
     return tokens
 
 
+def from_the_right(word, merges):
+    """The same as `merge_all`, but each merge goes through the word from right to left."""
+    found = merge_all(word[::-1], [(right[::-1], left[::-1]) for left, right in merges])
+    return [token[::-1] for token in reversed(found)]
+
+
 def longest_first(word, merges):
     """The longest known token at each position, whatever was merged when."""
     known, tokens = {*word, *("".join(pair) for pair in merges)}, []
@@ -46,7 +52,7 @@ def longest_first(word, merges):
 @without(Subwords.__init__)
 def split_word(yours):
     """every word is cut by the merges, in the order in which they were learned"""
-    for word in ("hunde", "rot", "bund", "unrund", "rotunde", "", "unnot", "annnn"):
+    for word in ("hunde", "rot", "bund", "unrund", "rotunde", "", "unnot", "annnn", "annn"):
         answer = yours(word, MERGES)
         kept = yours.given[1] == MERGES
         expect(kept, "The list of merges has changed. It belongs to the caller: leave it whole.")
@@ -60,6 +66,7 @@ def split_word(yours):
             (list(word), "nothing was merged"),
             (merge_once(word, MERGES), "a merge is made wherever its pair stands, not only the first time"),
             (longest_first(word, MERGES), "the order of the merges decides, and not which token is longest"),
+            (from_the_right(word, MERGES), "a merge goes through the word from left to right"),
             (merge_all(word, MERGES[::-1]), "make the merges in the order in which they were learned"),
         ):
             expect(answer != wrong or wrong == right, f"{word!r} became {answer}: {sentence}.")
